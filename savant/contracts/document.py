@@ -1,0 +1,223 @@
+"""Closed documents: one declaration gives strict decode, canonical bytes, the digest and the JSON Schema.
+
+A document is declared as::
+
+    class Session(Document, frozen=True, kw_only=True, tag="savant.synthesis.session/v1"): ...
+
+``tag`` is the kind and is written as the member ``kind``. Parts of documents subclass :class:`Part`. There are no
+optional members: a nullable one is written as ``null``. A document's name is the digest of its canonical bytes, so a
+document never contains its own digest. A published v1 never changes.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Final, Generic, TypeVar
+
+import msgspec
+from msgspec import inspect
+
+from savant.contracts import canonical
+from savant.contracts.canonical import MAX_INTEGER
+from savant.contracts.digest import digest
+from savant.contracts.errors import InternalError, RefusedInput, VerificationError
+from savant.contracts.scalars import SET_MARK, set_key
+
+MAX_DOCUMENT_BYTES: Final = 64 * 1024 * 1024
+"""Acceptance refuses larger inputs before it parses them."""
+
+
+class Part(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A nested object of a document."""
+
+
+class Document(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind", tag="savant.document/v0"
+):
+    """The base of every closed document."""
+
+
+D = TypeVar("D", bound=Document)
+
+
+@dataclass(frozen=True, slots=True)
+class Sealed(Generic[D]):
+    """A document with its exact canonical bytes and their digest. Made only by :func:`seal` and :func:`accept`."""
+
+    document: D
+    raw: bytes
+    digest: str
+
+
+def kind_of(type_: type[Document] | Document) -> str:
+    """The kind, e.g. ``savant.synthesis.session/v1``."""
+    tag = type_.__struct_config__.tag
+    if not isinstance(tag, str):  # pragma: no cover - a document without a tag cannot be declared
+        raise InternalError("internal.kind", f"{type_!r} has no kind")
+    return tag
+
+
+def seal(document: D) -> Sealed[D]:
+    """The document with its bytes and digest, proven to survive its own acceptance.
+
+    :raises InternalError: ``internal.unsealable`` when our own value breaks its declared type: our bug.
+    """
+    raw = canonical.encode_struct(document)
+    try:
+        again = accept(raw, type(document))
+    except (RefusedInput, VerificationError) as error:
+        raise InternalError("internal.unsealable", f"{kind_of(document)} breaks its own type: {error}") from error
+    if again.document != document:  # pragma: no cover - equal bytes decode to equal values
+        raise InternalError("internal.unsealable", f"{kind_of(document)} does not survive its own encoding.")
+    return again
+
+
+def digest_of(document: Document) -> str:
+    """The digest of the document's canonical bytes."""
+    return digest(canonical.encode_struct(document))
+
+
+def accept(raw: bytes, type_: type[D], *, declared_digest: str | None = None) -> Sealed[D]:
+    """Untrusted bytes as a document: strict decode, re-encode and compare, ranges, sets, declared digest.
+
+    :raises RefusedInput: ``refused.too-large``, ``refused.malformed``, ``refused.not-canonical`` or
+        ``refused.set-order``.
+    :raises VerificationError: ``unverified.digest`` when a declared digest is not the computed one.
+    """
+    if len(raw) > MAX_DOCUMENT_BYTES:
+        raise RefusedInput("refused.too-large", f"The document has {len(raw)} bytes; {MAX_DOCUMENT_BYTES} are allowed.")
+    value = canonical.decode(raw, type_)
+    check = set_check(type_)
+    if check is not None:
+        check(value)
+    computed = digest(raw)
+    if declared_digest is not None and declared_digest != computed:
+        raise VerificationError(
+            "unverified.digest", f"{kind_of(type_)} was declared as {declared_digest} but its bytes are {computed}."
+        )
+    return Sealed(value, raw, computed)
+
+
+Check = Callable[[Any], None]
+
+
+@functools.cache
+def set_check(type_: type[msgspec.Struct]) -> Check | None:
+    """The check of every set in values of this type, or None when the type holds none."""
+    return _compile(inspect.type_info(type_), ())
+
+
+def _compile(info: inspect.Type, above: tuple[type, ...]) -> Check | None:
+    match info:
+        case inspect.Metadata():
+            inner = _compile(info.type, above)
+            if info.extra is not None and info.extra.get(SET_MARK):
+                return _both(inner, _is_set)
+            return inner
+        case inspect.VarTupleType() | inspect.ListType():
+            item = _compile(info.item_type, above)
+            return None if item is None else functools.partial(_each, item)
+        case inspect.UnionType():
+            checks = [(t, c) for t in info.types if (c := _compile(t, above)) is not None]
+            if not checks:
+                return None
+            if len(checks) == 1:
+                return functools.partial(_unless_none, checks[0][1])
+            by_class = {_struct_class(t): c for t, c in checks}
+            return functools.partial(_by_class, by_class)
+        case inspect.StructType():
+            if info.cls in above:
+                raise InternalError("internal.recursive-type", f"{info.cls.__name__} contains itself.")
+            checks_by_field = {
+                field.name: check
+                for field in info.fields
+                if (check := _compile(field.type, (*above, info.cls))) is not None
+            }
+            return functools.partial(_fields, checks_by_field) if checks_by_field else None
+        case _:
+            return None
+
+
+def _struct_class(info: inspect.Type) -> type:
+    while isinstance(info, inspect.Metadata):
+        info = info.type
+    if not isinstance(info, inspect.StructType):
+        raise InternalError("internal.union", "A union of sets must be a union of structs.")
+    return info.cls
+
+
+def _both(first: Check | None, second: Check) -> Check:
+    def check(value: Any) -> None:
+        if first is not None:
+            first(value)
+        second(value)
+
+    return check
+
+
+def _is_set(value: tuple[Any, ...]) -> None:
+    keys = [set_key(item) for item in value]
+    if any(a >= b for a, b in itertools.pairwise(keys)):
+        raise RefusedInput("refused.set-order", "A set is not sorted by canonical bytes, or repeats an element.")
+
+
+def _each(check: Check, value: tuple[Any, ...]) -> None:
+    for item in value:
+        check(item)
+
+
+def _unless_none(check: Check, value: Any) -> None:
+    if value is not None:
+        check(value)
+
+
+def _by_class(checks: dict[type, Check], value: Any) -> None:
+    check = checks.get(type(value))
+    if check is not None:
+        check(value)
+
+
+def _fields(checks: dict[str, Check], value: Any) -> None:
+    for name, check in checks.items():
+        check(getattr(value, name))
+
+
+def check_type(type_: type[msgspec.Struct]) -> None:
+    """Prove that every value of this type stays inside the canonical profile.
+
+    :raises InternalError: ``internal.open-type`` naming the member: a float, an unbounded integer, a default, a
+        mapping, a non-ASCII name, or an object that accepts unknown members.
+    """
+    for where, problem in _problems(inspect.type_info(type_), type_.__name__):
+        raise InternalError("internal.open-type", f"{where}: {problem}")
+
+
+def _problems(info: inspect.Type, where: str) -> Iterator[tuple[str, str]]:
+    match info:
+        case inspect.Metadata():
+            yield from _problems(info.type, where)
+        case inspect.StructType():
+            if not info.forbid_unknown_fields:
+                yield where, "accepts unknown members"
+            for field in info.fields:
+                name = f"{where}.{field.encode_name}"
+                if not field.encode_name.isascii():
+                    yield name, "is not an ASCII name"
+                if not field.required:
+                    yield name, "has a default; write null instead"
+                yield from _problems(field.type, name)
+        case inspect.VarTupleType():
+            yield from _problems(info.item_type, where + "[]")
+        case inspect.UnionType():
+            for item in info.types:
+                yield from _problems(item, where)
+        case inspect.IntType():
+            if info.ge is None or info.le is None or info.ge < -MAX_INTEGER or info.le > MAX_INTEGER:
+                yield where, "is an integer without a range inside 2**53"
+        case inspect.StrType() | inspect.BoolType() | inspect.NoneType() | inspect.LiteralType() | inspect.EnumType():
+            return
+        case _:
+            yield where, f"{type(info).__name__} has no canonical form"

@@ -1,0 +1,91 @@
+"""DSSE 1.0 envelopes with exactly one Ed25519 signature, as one canonical JSON line.
+
+``PAE(type, body) = "DSSEv1" SP len(type) SP type SP len(body) SP body``. The payload is the exact bytes that were
+signed, in strict base64 (standard alphabet, padded, one spelling). The key id is the OpenSSH ``SHA256:`` fingerprint.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from typing import Annotated, Final
+
+from msgspec import Meta
+
+from savant.contracts import canonical
+from savant.contracts.document import Part
+from savant.contracts.errors import RefusedInput
+
+PAYLOAD_TYPE: Final = "application/vnd.in-toto+json"
+SIGNATURE_BYTES: Final = 64
+
+KeyId = Annotated[str, Meta(pattern=r"^SHA256:[A-Za-z0-9+/]{43}(?!\n)$")]
+Base64 = Annotated[str, Meta(pattern=r"^[A-Za-z0-9+/]*={0,2}(?!\n)$")]
+
+
+class Signature(Part, frozen=True, kw_only=True):
+    """One signature over the PAE."""
+
+    keyid: KeyId
+    sig: Base64
+
+
+class Envelope(Part, frozen=True, kw_only=True, rename="camel"):
+    """A DSSE envelope; ``payload_type`` is written ``payloadType``."""
+
+    payload: Base64
+    payload_type: str
+    signatures: tuple[Signature, ...]
+
+
+def pae(payload_type: str, body: bytes) -> bytes:
+    """The pre-authentication encoding: the bytes that are signed."""
+    kind = payload_type.encode("utf-8")
+    return b"DSSEv1 %d %b %d %b" % (len(kind), kind, len(body), body)
+
+
+def to_base64(raw: bytes) -> str:
+    """Standard, padded base64."""
+    return base64.b64encode(raw).decode("ascii")
+
+
+def from_base64(text: str) -> bytes:
+    """The bytes of strict base64.
+
+    :raises RefusedInput: ``refused.base64`` for any other spelling of the same bytes.
+    """
+    try:
+        raw = base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise RefusedInput("refused.base64", f"Not base64: {error}") from error
+    if to_base64(raw) != text:
+        raise RefusedInput("refused.base64", "Base64 in a spelling that is not the canonical one.")
+    return raw
+
+
+def encode_envelope(body: bytes, *, keyid: str, signature: bytes) -> bytes:
+    """The line (without its newline) that carries the body and one signature over its PAE."""
+    return canonical.encode_struct(
+        Envelope(
+            payload=to_base64(body),
+            payload_type=PAYLOAD_TYPE,
+            signatures=(Signature(keyid=keyid, sig=to_base64(signature)),),
+        )
+    )
+
+
+def parse_envelope(line: bytes) -> tuple[bytes, str, bytes]:
+    """``(body, keyid, signature)`` of a line. The signature is not checked here.
+
+    :raises RefusedInput: ``refused.malformed``, ``refused.not-canonical``, ``refused.base64``,
+        ``refused.payload-type``, ``refused.signature-count``, ``refused.signature-size``.
+    """
+    envelope = canonical.decode(line, Envelope)
+    if envelope.payload_type != PAYLOAD_TYPE:
+        raise RefusedInput("refused.payload-type", f"Payload type {envelope.payload_type!r} is not {PAYLOAD_TYPE}.")
+    if len(envelope.signatures) != 1:
+        raise RefusedInput("refused.signature-count", f"{len(envelope.signatures)} signatures; exactly one is allowed.")
+    signature = from_base64(envelope.signatures[0].sig)
+    if len(signature) != SIGNATURE_BYTES:
+        raise RefusedInput("refused.signature-size", f"A signature has 64 bytes, this one {len(signature)}.")
+    return from_base64(envelope.payload), envelope.signatures[0].keyid, signature
