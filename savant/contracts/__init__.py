@@ -7,15 +7,4 @@ package itself imports nothing, so that whoever needs the errors alone does not 
 
 from __future__ import annotations
 
-__all__ = [
-    "canonical",
-    "digest",
-    "document",
-    "effects",
-    "envelope",
-    "errors",
-    "registry",
-    "scalars",
-    "signing",
-    "twins",
-]
+__all__: tuple[str, ...] = ()
