@@ -26,27 +26,34 @@ MAX_INTEGER: Final = 2**53 - 1
 
 _encoder: Final = msgspec.json.Encoder(order="sorted")
 
+_UNENCODABLE: Final = (TypeError, ValueError, OverflowError, RecursionError, msgspec.MsgspecError)
+"""What the encoder raises for a value that JSON cannot hold (``UnicodeEncodeError`` is a ``ValueError``)."""
+
 
 def encode(value: object) -> bytes:
     """Canonical bytes of builtins or a struct.
 
     :raises InternalError: ``internal.not-canonical`` when the value leaves the profile.
     """
-    _check_profile(msgspec.to_builtins(value) if isinstance(value, msgspec.Struct) else value)
-    return _encoder.encode(value)
+    try:
+        _check_profile(msgspec.to_builtins(value) if isinstance(value, msgspec.Struct) else value)
+    except _UNENCODABLE as error:
+        raise InternalError("internal.not-canonical", f"The value has no canonical form: {error}") from error
+    return encode_struct(value)
 
 
-def encode_struct(value: msgspec.Struct) -> bytes:
+def encode_struct(value: object) -> bytes:
     """Canonical bytes of a struct whose *types* already keep the profile (no floats, bounded integers, ASCII names).
 
     The profile is proven once per type by :func:`savant.contracts.document.check_type`; this is the fast path.
 
-    :raises InternalError: ``internal.not-canonical`` for a lone surrogate in a string.
+    :raises InternalError: ``internal.not-canonical`` for what JSON cannot hold at all: a lone surrogate in a string,
+        an object of a foreign type, an integer beyond 64 bits.
     """
     try:
         return _encoder.encode(value)
-    except UnicodeEncodeError as error:
-        raise InternalError("internal.not-canonical", f"A string holds a lone surrogate: {error}") from error
+    except _UNENCODABLE as error:
+        raise InternalError("internal.not-canonical", f"The value has no canonical form: {error}") from error
 
 
 def decode(raw: bytes, type_: type[T]) -> T:

@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final, Generic, TypeVar
 
@@ -42,6 +43,8 @@ class Document(
 
 D = TypeVar("D", bound=Document)
 
+_KIND: Final = re.compile(r"savant(\.[a-z][a-z0-9-]*)+/v[1-9][0-9]*")
+
 
 @dataclass(frozen=True, slots=True)
 class Sealed(Generic[D]):
@@ -53,10 +56,13 @@ class Sealed(Generic[D]):
 
 
 def kind_of(type_: type[Document] | Document) -> str:
-    """The kind, e.g. ``savant.synthesis.session/v1``."""
+    """The kind, e.g. ``savant.synthesis.session/v1``.
+
+    :raises InternalError: ``internal.kind`` when the class was declared without a tag of that form.
+    """
     tag = type_.__struct_config__.tag
-    if not isinstance(tag, str):  # pragma: no cover - a document without a tag cannot be declared
-        raise InternalError("internal.kind", f"{type_!r} has no kind")
+    if not isinstance(tag, str) or _KIND.fullmatch(tag) is None:
+        raise InternalError("internal.kind", f"{type_!r} has no kind of the form savant.<package>.<name>/v<number>.")
     return tag
 
 
@@ -70,7 +76,7 @@ def seal(document: D) -> Sealed[D]:
         again = accept(raw, type(document))
     except (RefusedInput, VerificationError) as error:
         raise InternalError("internal.unsealable", f"{kind_of(document)} breaks its own type: {error}") from error
-    if again.document != document:  # pragma: no cover - equal bytes decode to equal values
+    if again.document != document:  # a list where the type says tuple is written the same and is not the same
         raise InternalError("internal.unsealable", f"{kind_of(document)} does not survive its own encoding.")
     return again
 
@@ -87,8 +93,7 @@ def accept(raw: bytes, type_: type[D], *, declared_digest: str | None = None) ->
         ``refused.set-order``.
     :raises VerificationError: ``unverified.digest`` when a declared digest is not the computed one.
     """
-    if len(raw) > MAX_DOCUMENT_BYTES:
-        raise RefusedInput("refused.too-large", f"The document has {len(raw)} bytes; {MAX_DOCUMENT_BYTES} are allowed.")
+    check_size(raw)
     value = canonical.decode(raw, type_)
     check = set_check(type_)
     if check is not None:
@@ -101,12 +106,28 @@ def accept(raw: bytes, type_: type[D], *, declared_digest: str | None = None) ->
     return Sealed(value, raw, computed)
 
 
+def check_size(raw: bytes) -> None:
+    """Return if the bytes may be parsed at all.
+
+    :raises RefusedInput: ``refused.too-large``.
+    """
+    if len(raw) > MAX_DOCUMENT_BYTES:
+        raise RefusedInput("refused.too-large", f"The document has {len(raw)} bytes; {MAX_DOCUMENT_BYTES} are allowed.")
+
+
 Check = Callable[[Any], None]
+"""Returns if a value's sets are sets.
+
+:raises RefusedInput: ``refused.set-order``.
+"""
 
 
 @functools.cache
 def set_check(type_: type[msgspec.Struct]) -> Check | None:
-    """The check of every set in values of this type, or None when the type holds none."""
+    """The check of every set in values of this type, or None when the type holds none.
+
+    :raises InternalError: ``internal.recursive-type``, ``internal.union``.
+    """
     return _compile(inspect.type_info(type_), ())
 
 
@@ -124,10 +145,9 @@ def _compile(info: inspect.Type, above: tuple[type, ...]) -> Check | None:
             checks = [(t, c) for t in info.types if (c := _compile(t, above)) is not None]
             if not checks:
                 return None
-            if len(checks) == 1:
+            if all(t is checks[0][0] or isinstance(t, inspect.NoneType) for t in info.types):
                 return functools.partial(_unless_none, checks[0][1])
-            by_class = {_struct_class(t): c for t, c in checks}
-            return functools.partial(_by_class, by_class)
+            return functools.partial(_by_class, {_struct_class(t): c for t, c in checks})
         case inspect.StructType():
             if info.cls in above:
                 raise InternalError("internal.recursive-type", f"{info.cls.__name__} contains itself.")
@@ -189,8 +209,11 @@ def check_type(type_: type[msgspec.Struct]) -> None:
     """Prove that every value of this type stays inside the canonical profile.
 
     :raises InternalError: ``internal.open-type`` naming the member: a float, an unbounded integer, a default, a
-        mapping, a non-ASCII name, or an object that accepts unknown members.
+        mapping, a non-ASCII name, an object that accepts unknown members or is written as an array;
+        ``internal.recursive-type`` for a type that contains itself; ``internal.union`` for a set in a union with
+        anything but null or structs.
     """
+    set_check(type_)  # also proves that no type contains itself, so that the walk below ends
     for where, problem in _problems(inspect.type_info(type_), type_.__name__):
         raise InternalError("internal.open-type", f"{where}: {problem}")
 
@@ -200,24 +223,40 @@ def _problems(info: inspect.Type, where: str) -> Iterator[tuple[str, str]]:
         case inspect.Metadata():
             yield from _problems(info.type, where)
         case inspect.StructType():
-            if not info.forbid_unknown_fields:
-                yield where, "accepts unknown members"
-            for field in info.fields:
-                name = f"{where}.{field.encode_name}"
-                if not field.encode_name.isascii():
-                    yield name, "is not an ASCII name"
-                if not field.required:
-                    yield name, "has a default; write null instead"
-                yield from _problems(field.type, name)
+            yield from _struct_problems(info, where)
         case inspect.VarTupleType():
             yield from _problems(info.item_type, where + "[]")
         case inspect.UnionType():
             for item in info.types:
                 yield from _problems(item, where)
+        case inspect.LiteralType():
+            yield from _value_problems(info.values, where)
+        case inspect.EnumType():
+            yield from _value_problems([member.value for member in info.cls], where)
         case inspect.IntType():
             if info.ge is None or info.le is None or info.ge < -MAX_INTEGER or info.le > MAX_INTEGER:
                 yield where, "is an integer without a range inside 2**53"
-        case inspect.StrType() | inspect.BoolType() | inspect.NoneType() | inspect.LiteralType() | inspect.EnumType():
+        case inspect.StrType() | inspect.BoolType() | inspect.NoneType():
             return
         case _:
             yield where, f"{type(info).__name__} has no canonical form"
+
+
+def _struct_problems(info: inspect.StructType, where: str) -> Iterator[tuple[str, str]]:
+    if info.array_like:
+        yield where, "is written as an array"
+    if not info.forbid_unknown_fields:
+        yield where, "accepts unknown members"
+    for field in info.fields:
+        name = f"{where}.{field.encode_name}"
+        if not field.encode_name.isascii():
+            yield name, "is not an ASCII name"
+        if not field.required:
+            yield name, "has a default; write null instead"
+        yield from _problems(field.type, name)
+
+
+def _value_problems(values: Iterable[object], where: str) -> Iterator[tuple[str, str]]:
+    for value in values:
+        if not isinstance(value, str | int) or (isinstance(value, int) and abs(value) > MAX_INTEGER):
+            yield where, f"{value!r} has no canonical form"

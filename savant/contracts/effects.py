@@ -9,6 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
+from savant.contracts.errors import UsageError
+
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 
@@ -29,8 +31,20 @@ class Entropy(Protocol):
     """Randomness for run ids and keys. MUST be unpredictable in production."""
 
     def token(self, size_bytes: int) -> bytes:
-        """Fresh random bytes."""
+        """Fresh random bytes, exactly so many.
+
+        :raises UsageError: ``usage.token-size`` for fewer than one byte.
+        """
         ...
+
+
+def check_token_size(size_bytes: int) -> None:
+    """Return if an :class:`Entropy` may be asked for so many bytes.
+
+    :raises UsageError: ``usage.token-size``.
+    """
+    if size_bytes < 1:
+        raise UsageError("usage.token-size", f"A token has at least one byte, not {size_bytes}.")
 
 
 class Cancellation(Protocol):
@@ -75,7 +89,9 @@ class Tasks(Protocol):
     """Starts calls that run beside the caller."""
 
     def start(self, call: Callable[[], T]) -> Task[T]:
-        """Start the call. MUST NOT block until it ends."""
+        """Start the call. What it raises becomes its outcome. An adapter MUST NOT block until the call ends; the
+        in-memory twin does, and is for calls that end by themselves.
+        """
         ...
 
     def cancellation(self) -> Cancellation:

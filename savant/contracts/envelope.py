@@ -14,7 +14,7 @@ from msgspec import Meta
 
 from savant.contracts import canonical
 from savant.contracts.document import Part
-from savant.contracts.errors import RefusedInput
+from savant.contracts.errors import InternalError, RefusedInput
 
 PAYLOAD_TYPE: Final = "application/vnd.in-toto+json"
 SIGNATURE_BYTES: Final = 64
@@ -64,7 +64,12 @@ def from_base64(text: str) -> bytes:
 
 
 def encode_envelope(body: bytes, *, keyid: str, signature: bytes) -> bytes:
-    """The line (without its newline) that carries the body and one signature over its PAE."""
+    """The line (without its newline) that carries the body and one signature over its PAE.
+
+    :raises InternalError: ``internal.signature-size`` when the signature has not 64 bytes.
+    """
+    if len(signature) != SIGNATURE_BYTES:
+        raise InternalError("internal.signature-size", f"A signature has 64 bytes, this one {len(signature)}.")
     return canonical.encode_struct(
         Envelope(
             payload=to_base64(body),

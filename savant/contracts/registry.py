@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from savant.contracts import canonical
-from savant.contracts.document import Document, Sealed, accept, check_type, kind_of
+from savant.contracts.document import Document, Sealed, accept, check_size, check_type, kind_of
 from savant.contracts.errors import InternalError, RefusedInput
 
 SCHEMA_DIALECT = "https://json-schema.org/draft/2020-12/schema"
@@ -23,7 +23,12 @@ class _Kind(msgspec.Struct, frozen=True):
 
 
 class Registry:
-    """An immutable map of kinds. Every type in it was proven closed and canonical."""
+    """An immutable map of kinds. Every type in it was proven closed and canonical.
+
+    :param types: the document types.
+    :raises InternalError: ``internal.open-type`` or ``internal.recursive-type`` for a type that is neither closed nor
+        finite, ``internal.kind`` for a kind that is misspelt or declared twice.
+    """
 
     def __init__(self, types: Iterable[type[Document]]) -> None:
         table: dict[str, type[Document]] = {}
@@ -53,12 +58,22 @@ class Registry:
             raise RefusedInput("refused.unknown-kind", f"{kind!r} is not a document kind of this version.") from None
 
     def accept(self, raw: bytes, *, declared_digest: str | None = None) -> Sealed[Document]:
-        """Accept bytes whose kind is named inside them."""
+        """Accept bytes whose kind is named inside them.
+
+        :raises RefusedInput: ``refused.unknown-kind``, and what :func:`savant.contracts.document.accept` raises.
+        :raises VerificationError: ``unverified.digest``.
+        """
+        check_size(raw)
         kind = canonical.decode_any_spelling(raw, _Kind).kind
         return accept(raw, self[kind], declared_digest=declared_digest)
 
     def schema(self, kind: str) -> dict[str, Any]:
-        """The closed JSON Schema (Draft 2020-12) of a kind."""
+        """The closed JSON Schema (Draft 2020-12) of a kind.
+
+        The order inside a set and the canonical spelling are beyond what a schema can say; acceptance checks them.
+
+        :raises RefusedInput: ``refused.unknown-kind``.
+        """
         (top,), parts = msgspec.json.schema_components([self[kind]], ref_template="#/$defs/{name}")
         name = top["$ref"].rpartition("/")[2]
         body = parts.pop(name)

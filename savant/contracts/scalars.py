@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Annotated, Any, Final, TypeAlias, TypeVar
 
-import msgspec
 from msgspec import Meta
 
-from savant.contracts.canonical import MAX_INTEGER
+from savant.contracts.canonical import MAX_INTEGER, encode_struct
 
 S = TypeVar("S")
 
@@ -43,19 +42,23 @@ Count: TypeAlias = Annotated[int, Meta(ge=0, le=MAX_INTEGER, description="a coun
 Positive: TypeAlias = Annotated[int, Meta(ge=1, le=MAX_INTEGER, description="a count of at least one")]
 Milliseconds: TypeAlias = Annotated[int, Meta(ge=0, le=MAX_INTEGER, description="milliseconds")]
 Bytes: TypeAlias = Annotated[int, Meta(ge=0, le=MAX_INTEGER, description="a size in bytes")]
-Date: TypeAlias = Annotated[str, Meta(pattern=r"^\d{4}-\d{2}-\d{2}(?!\n)$", description="YYYY-MM-DD")]
+Date: TypeAlias = Annotated[
+    str,
+    Meta(pattern=r"^[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])(?!\n)$", description="YYYY-MM-DD"),
+]
 
 Set: TypeAlias = Annotated[
     tuple[S, ...], Meta(extra={SET_MARK: True}, extra_json_schema={"uniqueItems": True, "$comment": "sorted set"})
 ]
 """``Set[Name]``: a tuple in order of its elements' canonical bytes, without repeats."""
 
-_encoder: Final = msgspec.json.Encoder(order="sorted")
-
 
 def set_key(item: Any) -> bytes:
-    """The sort key of a set element: its canonical bytes."""
-    return _encoder.encode(item)
+    """The sort key of a set element: its canonical bytes.
+
+    :raises InternalError: ``internal.not-canonical`` when it has none.
+    """
+    return encode_struct(item)
 
 
 def as_set(items: Iterable[S]) -> tuple[S, ...]:
