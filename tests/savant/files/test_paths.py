@@ -157,7 +157,7 @@ def test_control_paths_are_seen_in_disguise(raw: bytes) -> None:
         b"git~",
         b"git~1x",
         b".gi\xfft",
-        " .git".encode(),
+        b" .git",
         ".g\u0131t".encode(),
     ],
 )
