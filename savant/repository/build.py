@@ -1,0 +1,282 @@
+"""The manifest of a git tree, built with as few reads as what is already known allows.
+
+- **warm**: the tree's digest is cached, so nothing is read from git; nodes come from the cache when asked.
+- **partly known**: only the trees that the cache does not know are read, level by level, and only their new blobs.
+- **cold**: one ``ls-tree -r -t -z``, one buffered ``cat-file``, BLAKE3 of every blob. Every tree is encoded again and
+  must give its own id, so a listing that hides something (a slash in a name, a repeated name) is found out; such a
+  tree is then parsed from its raw bytes, which either explains it or refuses it.
+
+A cache only ever saves work: a row that does not check out is ignored, and a node that is missing or damaged makes
+the tree be read again. Verification, gate and replay pass ``None``.
+"""
+
+from __future__ import annotations
+
+from binascii import unhexlify
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Final, Protocol
+
+from savant.contracts.digest import raw_digest
+from savant.contracts.errors import RefusedInput
+from savant.repository.git import Repository
+from savant.repository.manifest import MAX_DEPTH, Manifest, too_deep
+from savant.repository.node import MODE_BYTES, Entry, MemoryNodes, encode_entries, encode_node, gitlink_digest
+from savant.repository.objects import ObjectFormat, TreeEntry, mode_of, object_id, parse_tree, require_type
+
+_POINT_READS: Final = 100
+"""Up to so many blobs are read through the process that already runs."""
+
+_POINT_READ_BYTES: Final = 1 << 24
+
+
+@dataclass(slots=True)
+class Learned:
+    """What a build found out, by git's ids in ASCII hex: digests of trees, digests and sizes of blobs."""
+
+    trees: dict[bytes, bytes] = field(default_factory=dict)
+    blobs: dict[bytes, tuple[bytes, int]] = field(default_factory=dict)
+    nodes: MemoryNodes = field(default_factory=MemoryNodes)
+
+
+class ManifestCache(Protocol):
+    """Remembers digests by git object id. MUST verify what it returns or return nothing; MUST NOT raise for its own
+    failures (a broken cache is an empty one, and says so in ``limitations``).
+    """
+
+    @property
+    def limitations(self) -> tuple[str, ...]:
+        """Sentences about what this cache could not do; empty when all is well."""
+        ...
+
+    def trees(self, format_: ObjectFormat, oids: Iterable[bytes]) -> dict[bytes, bytes]:
+        """The digests of those trees that are known, by hex id."""
+        ...
+
+    def blobs(self, format_: ObjectFormat, oids: Iterable[bytes]) -> dict[bytes, bytes]:
+        """The content digests of those blobs that are known, by hex id."""
+        ...
+
+    def node(self, digest: bytes) -> bytes | None:
+        """The bytes of a node whose digest was recomputed, or None."""
+        ...
+
+    def store(self, format_: ObjectFormat, learned: Learned) -> None:
+        """Remember all of this, or nothing of it."""
+        ...
+
+
+def build_manifest(repository: Repository, tree: str, cache: ManifestCache | None = None) -> Manifest:
+    """The manifest of a git tree (a ``GitId`` or hex id).
+
+    :param cache: None computes everything anew.
+    :raises PortError: ``port.missing-object``, and as git reads do.
+    :raises RefusedInput: ``refused.malformed-object``, ``refused.bad-name``, ``refused.duplicate-path``,
+        ``refused.file-directory-conflict``, ``refused.too-deep``: a tree that no checkout could hold.
+    """
+    oid = repository.hex_id(tree)
+    if cache is None:
+        root, learned = _cold(repository, oid)
+        return Manifest(root, learned.nodes)
+    format_ = repository.object_format
+    nodes = _CachedNodes(cache, lambda: _remember(cache, format_, _cold(repository, oid)[1]))
+    known = cache.trees(format_, [oid.encode()]).get(oid.encode())
+    if known is not None and cache.node(known) is not None:
+        return Manifest(known, nodes)
+    root, learned = _partly(repository, oid, cache)
+    _remember(cache, format_, learned)
+    return Manifest(root, MemoryNodes(dict(learned.nodes.items()), under=nodes))
+
+
+def _remember(cache: ManifestCache, format_: ObjectFormat, learned: Learned) -> MemoryNodes:
+    cache.store(format_, learned)
+    return learned.nodes
+
+
+class _CachedNodes:
+    """Nodes from a cache, and from the repository again when the cache turns out not to have them."""
+
+    def __init__(self, cache: ManifestCache, rebuild: Callable[[], MemoryNodes]) -> None:
+        self._cache = cache
+        self._rebuild = rebuild
+        self._rebuilt: MemoryNodes | None = None
+
+    def get(self, digest: bytes) -> bytes:
+        if self._rebuilt is None:
+            raw = self._cache.node(digest)
+            if raw is not None:
+                return raw
+            self._rebuilt = self._rebuild()
+        return self._rebuilt.get(digest)
+
+
+@dataclass(slots=True)
+class _Folder:
+    """One folder of a listing: its tree id and, per entry in git's order, ``(name, octal mode, hex id)``."""
+
+    oid: bytes
+    entries: list[tuple[bytes, bytes, bytes]] = field(default_factory=list)
+
+
+def _cold(repository: Repository, oid: str) -> tuple[bytes, Learned]:
+    """Everything from one listing and one buffered read, our own work being done while git reads ahead."""
+    folders = _listed(repository, oid)
+    if folders is None:
+        return _walked(repository, oid, None)
+    format_ = repository.object_format
+    wanted = {child: None for folder in folders.values() for _, mode, child in folder.entries if mode in _FILES}
+    if len(wanted) <= _POINT_READS:
+        if not _is_proven(format_, folders):
+            return _walked(repository, oid, None)
+        return _encoded(format_, folders, _point_digests(repository, wanted))
+    with repository.bulk(wanted) as reading:
+        if not _is_proven(format_, folders):
+            return _walked(repository, oid, None)
+        return _encoded(format_, folders, reading.digests())
+
+
+def _encoded(
+    format_: ObjectFormat, folders: dict[bytes, _Folder], blobs: dict[bytes, tuple[bytes, int]]
+) -> tuple[bytes, Learned]:
+    learned = Learned(blobs=blobs)
+    digests: dict[bytes, bytes] = {}
+    for path in reversed(folders):  # a folder is listed before what is in it
+        folder = folders[path]
+        entries: list[tuple[bytes, bytes, bytes]] = []
+        for name, mode, child in folder.entries:
+            if mode == b"040000":
+                digest = digests.pop(path + b"/" + name if path else name)
+            elif mode == b"160000":
+                digest = gitlink_digest(f"{format_}:{child.decode()}")
+            else:
+                digest = blobs[child][0]
+            entries.append((name, _MODES[mode], digest))
+        digests[path] = learned.trees[folder.oid] = learned.nodes.put(encode_entries(entries))
+    return digests[b""], learned
+
+
+_MODES: Final[Mapping[bytes, bytes]] = MappingProxyType(
+    {
+        octal: MODE_BYTES[mode_of(int(octal, 8))]
+        for octal in (b"100644", b"100664", b"100755", b"120000", b"160000", b"040000")
+    }
+)
+_FILES: Final = frozenset(_MODES) - {b"160000", b"040000"}
+
+
+def _listed(repository: Repository, oid: str) -> dict[bytes, _Folder] | None:
+    """The folders of a tree by path, as one listing shows them; None when it shows something unusual."""
+    folders: dict[bytes, _Folder] = {b"": _Folder(oid.encode())}
+    for record in repository.listing(oid, trees=True):
+        meta, path = record.split(b"\t", 1)
+        slash = path.rfind(b"/")
+        folder = folders.get(path[:slash] if slash >= 0 else b"")
+        mode, child = meta[:6], meta[12:]
+        if mode == b"160000":
+            child = meta[14:]
+        if folder is None or mode not in _MODES or (mode == b"040000" and path.count(b"/") >= MAX_DEPTH - 1):
+            return None
+        folder.entries.append((path[slash + 1 :], mode, child))
+        if mode == b"040000":
+            folders[path] = _Folder(child)
+    return folders
+
+
+def _is_proven(format_: ObjectFormat, folders: Mapping[bytes, _Folder]) -> bool:
+    """Whether every folder of a listing, encoded as git encodes trees, gives its own id."""
+    proven: set[bytes] = set()
+    for folder in folders.values():
+        if folder.oid in proven:
+            continue
+        raw = b"".join(
+            [mode.lstrip(b"0") + b" " + name + b"\0" + unhexlify(child) for name, mode, child in folder.entries]
+        )
+        if object_id(format_, "tree", raw).encode() != folder.oid:
+            return False
+        proven.add(folder.oid)
+    return True
+
+
+def _partly(repository: Repository, oid: str, cache: ManifestCache) -> tuple[bytes, Learned]:
+    """From raw trees where the cache knows parts of this one, else cold."""
+    top = _tree_entries(repository, [oid.encode()])[oid.encode()]
+    below = [entry.oid.encode() for entry in top if entry.mode == "tree"]
+    files = [entry.oid.encode() for entry in top if entry.mode not in _NOT_FILES]
+    format_ = repository.object_format
+    if cache.trees(format_, below) or (not below and cache.blobs(format_, files)):
+        return _walked(repository, oid, cache)
+    return _cold(repository, oid)
+
+
+_NOT_FILES: Final = frozenset({"tree", "gitlink"})
+
+
+def _walked(repository: Repository, oid: str, cache: ManifestCache | None) -> tuple[bytes, Learned]:
+    """From raw tree objects, level by level, reading only what the cache does not know."""
+    format_ = repository.object_format
+    known: dict[bytes, bytes] = {}
+    read: dict[bytes, list[TreeEntry]] = {}
+    level = [oid.encode()]
+    depth = 0
+    while level:
+        depth += 1
+        if depth > MAX_DEPTH:
+            raise too_deep(b"")
+        if cache is not None:
+            found = cache.trees(format_, level)
+            known.update({tree: digest for tree, digest in found.items() if cache.node(digest) is not None})
+        read.update(_tree_entries(repository, [tree for tree in level if tree not in known]))
+        below = [e.oid.encode() for tree in level if tree in read for e in read[tree] if e.mode == "tree"]
+        level = [tree for tree in dict.fromkeys(below) if tree not in known and tree not in read]
+    wanted = dict.fromkeys(e.oid.encode() for es in read.values() for e in es if e.mode not in _NOT_FILES)
+    hashed = {} if cache is None else cache.blobs(format_, wanted)
+    learned = Learned(blobs=_digests(repository, [blob for blob in wanted if blob not in hashed]))
+    hashed.update({blob: digest for blob, (digest, _) in learned.blobs.items()})
+
+    def digest_of(tree: bytes) -> bytes:
+        digest = known.get(tree)
+        if digest is None:
+            digest = known[tree] = learned.trees[tree] = learned.nodes.put(encode_node(dict(map(entry_of, read[tree]))))
+        return digest
+
+    def entry_of(entry: TreeEntry) -> tuple[bytes, Entry]:
+        match entry.mode:
+            case "tree":
+                return entry.path, Entry("tree", digest_of(entry.oid.encode()))
+            case "gitlink":
+                return entry.path, Entry("gitlink", gitlink_digest(f"{format_}:{entry.oid}"))
+            case mode:
+                return entry.path, Entry(mode, hashed[entry.oid.encode()])
+
+    return digest_of(oid.encode()), learned
+
+
+def _tree_entries(repository: Repository, oids: Iterable[bytes]) -> dict[bytes, list[TreeEntry]]:
+    entries: dict[bytes, list[TreeEntry]] = {}
+    for found in repository.read_objects([oid.decode() for oid in oids]):
+        require_type(found.oid, found.type, "tree")
+        entries[found.oid.encode()] = parse_tree(repository.object_format, found.data)
+    return entries
+
+
+def _digests(repository: Repository, oids: Collection[bytes]) -> dict[bytes, tuple[bytes, int]]:
+    if len(oids) <= _POINT_READS:
+        return _point_digests(repository, oids)
+    with repository.bulk(oids) as reading:
+        return reading.digests()
+
+
+def _point_digests(repository: Repository, oids: Collection[bytes]) -> dict[bytes, tuple[bytes, int]]:
+    """Digests through the process that already runs; through one of its own when a blob is large."""
+    blobs: dict[bytes, tuple[bytes, int]] = {}
+    try:
+        for found in repository.read_objects([oid.decode() for oid in oids], max_bytes=_POINT_READ_BYTES):
+            require_type(found.oid, found.type, "blob")
+            blobs[found.oid.encode()] = (raw_digest(found.data), len(found.data))
+    except RefusedInput as error:
+        if error.code != "refused.size-limit":
+            raise
+        with repository.bulk(oids) as reading:
+            return reading.digests()
+    return blobs
