@@ -60,13 +60,19 @@ def decode(raw: bytes, type_: type[T]) -> T:
     """The value of canonical bytes: strict decode, then ``encode(decoded) == raw``.
 
     That one comparison catches duplicate members, other spellings of numbers and strings, white space, a byte order
-    mark and trailing data.
+    mark and trailing data. What is not a struct (whose type keeps the profile) is checked against the profile too.
 
     :raises RefusedInput: ``refused.malformed`` when it does not parse as ``type_``, ``refused.not-canonical`` when it
-        parses but is spelt differently.
+        parses but is spelt differently or leaves the profile.
     """
     value = decode_any_spelling(raw, type_)
-    if _encoder.encode(value) != raw:
+    try:
+        same = (encode_struct(value) if isinstance(value, msgspec.Struct) else encode(value)) == raw
+    except InternalError as error:
+        raise RefusedInput(
+            "refused.not-canonical", f"The bytes leave the canonical profile: {error.message}"
+        ) from error
+    if not same:
         raise RefusedInput("refused.not-canonical", "The bytes are valid JSON but not the canonical spelling.")
     return value
 

@@ -126,9 +126,13 @@ Check = Callable[[Any], None]
 def set_check(type_: type[msgspec.Struct]) -> Check | None:
     """The check of every set in values of this type, or None when the type holds none.
 
-    :raises InternalError: ``internal.recursive-type``, ``internal.union``.
+    :raises InternalError: ``internal.open-type``, ``internal.recursive-type``, ``internal.union``.
     """
-    return _compile(inspect.type_info(type_), ())
+    try:
+        info = inspect.type_info(type_)
+    except TypeError as error:
+        raise InternalError("internal.open-type", f"{type_.__name__}: {error}") from error
+    return _compile(info, ())
 
 
 def _compile(info: inspect.Type, above: tuple[type, ...]) -> Check | None:
@@ -258,5 +262,5 @@ def _struct_problems(info: inspect.StructType, where: str) -> Iterator[tuple[str
 
 def _value_problems(values: Iterable[object], where: str) -> Iterator[tuple[str, str]]:
     for value in values:
-        if not isinstance(value, str | int) or (isinstance(value, int) and abs(value) > MAX_INTEGER):
-            yield where, f"{value!r} has no canonical form"
+        if isinstance(value, int) and abs(value) > MAX_INTEGER:
+            yield where, f"{value} is outside 2**53"
