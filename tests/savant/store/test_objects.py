@@ -157,7 +157,7 @@ def test_tampering_is_found_on_get_and_on_put(root: Path, evil: bytes) -> None:
                 act()
             assert caught.value.code == "unverified.object"
         assert file.read_bytes() == evil
-        assert os.listdir(root / "tmp") == []
+        assert list((root / "tmp").iterdir()) == []
 
 
 def test_links_and_special_files_are_not_objects(root: Path, tmp_path: Path) -> None:
@@ -169,7 +169,7 @@ def test_links_and_special_files_are_not_objects(root: Path, tmp_path: Path) -> 
         for replace in (
             lambda: file.symlink_to(tmp_path / "right"),
             lambda: os.mkfifo(file),
-            lambda: file.mkdir(),
+            file.mkdir,
         ):
             file.unlink()
             replace()
@@ -204,7 +204,7 @@ def test_the_folder_is_pinned(root: Path, tmp_path: Path) -> None:
         root.mkdir()
         name = store.put(b"x")
         assert path_of(tmp_path / "moved", name).exists()
-        assert os.listdir(root) == []
+        assert list(root.iterdir()) == []
 
 
 def test_leftovers_of_dead_writers_are_removed(root: Path) -> None:
@@ -240,4 +240,4 @@ def test_a_write_that_fails_leaves_nothing(root: Path, monkeypatch: pytest.Monke
         assert caught.value.code == "port.disk"
         monkeypatch.undo()
         assert list(store.digests()) == [digest(b"before")]
-        assert os.listdir(root / "tmp") == []
+        assert list((root / "tmp").iterdir()) == []
