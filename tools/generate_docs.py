@@ -34,7 +34,7 @@ def declared(root: Path) -> Iterator[tuple[str, type[Document]]]:
 
 def first_sentence(type_: type[Document]) -> str:
     """The first paragraph of the docstring, on one line."""
-    return " ".join((type_.__doc__ or "").strip().partition("\n\n")[0].split())
+    return " ".join((type_.__doc__ or "").strip().partition("\n\n")[0].split()).replace("|", "\\|")
 
 
 def kinds_page() -> str:
@@ -43,8 +43,8 @@ def kinds_page() -> str:
         WARNING,
         "# Document kinds",
         "",
-        "A document is closed, canonical and named by its digest. Each kind is declared once, in the package named here;",
-        "its JSON Schema (Draft 2020-12) lies under `schemas/`.",
+        "A document is closed, canonical and named by its digest. Each kind is declared once, in the package named",
+        "here, and its JSON Schema (Draft 2020-12) lies under `schemas/`.",
         "",
         "| Kind | Package | What it is |",
         "|---|---|---|",
