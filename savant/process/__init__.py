@@ -1,0 +1,22 @@
+"""Processes: the port that runs foreign commands, its supervisor and its twin.
+
+It owns limits, deadlines, cancellation, output bounds, the end of every descendant and the proof of it. It never uses
+a shell, never passes on the ambient environment or a descriptor, and never decides what an exit status means.
+"""
+
+from __future__ import annotations
+
+from savant.process.environment import allowed_environment, resolve_executable
+from savant.process.port import Command, Ended, Level, Limits, ProcessRunner, Sandbox, Verdict
+
+__all__ = [
+    "Command",
+    "Ended",
+    "Level",
+    "Limits",
+    "ProcessRunner",
+    "Sandbox",
+    "Verdict",
+    "allowed_environment",
+    "resolve_executable",
+]

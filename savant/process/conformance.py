@@ -1,0 +1,179 @@
+"""What every process runner must do, as checks that run against any of them.
+
+Each check gets a runner that was made for it and an empty folder, and closes the runner. A runner of real
+processes needs ``/bin/sh``; the in-memory twin is made with :data:`SHELL`, which acts the same scripts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Final, TypeAlias
+
+from savant.contracts.effects import Cancellation
+from savant.contracts.errors import PortError, SavantError, UsageError, VerificationError
+from savant.process.port import Command, Ended, Limits, ProcessRunner, Sandbox
+from savant.process.scripted import Program, Scripted
+
+_ROOMY: Final = Limits(wall_ms=60_000, stdout_bytes=1000, stderr_bytes=1000)
+
+_SCRIPTS: Final[Mapping[str, Callable[[Command], Scripted]]] = MappingProxyType(
+    {
+        "exit 0": lambda _: Scripted(),
+        "exit 7": lambda _: Scripted(exit_status=7),
+        "kill -9 $$": lambda _: Scripted(signal=9),
+        "echo out; echo err >&2": lambda _: Scripted(stdout=b"out\n", stderr=b"err\n"),
+        "exec cat": lambda command: Scripted(stdout=command.stdin),
+        "exec cat >&2": lambda command: Scripted(stderr=command.stdin),
+        "exec sleep 600": lambda _: Scripted(duration_ms=None),
+        "echo $A-$HOME": lambda command: Scripted(stdout=f"{dict(command.env).get('A', '')}-\n".encode()),
+        "sleep 600 & exit 0": lambda _: Scripted(survivors=1),
+        'echo "$@"': lambda command: Scripted(stdout=" ".join(command.argv[4:]).encode() + b"\n"),
+    }
+)
+
+SHELL: Final[Mapping[str, Program]] = MappingProxyType({"/bin/sh": lambda command: _SCRIPTS[command.argv[2]](command)})
+"""The programs that the in-memory twin needs to pass."""
+
+Check: TypeAlias = Callable[[ProcessRunner, Path, Cancellation], None]
+"""Raises ``VerificationError`` if the runner does not conform; the cancellation is fresh."""
+
+
+def _shell(script: str, cwd: Path, *arguments: str, limits: Limits = _ROOMY, stdin: bytes = b"") -> Command:
+    return Command(argv=("/bin/sh", "-c", script, *arguments), cwd=cwd, env=(("A", "b"),), limits=limits, stdin=stdin)
+
+
+def _expect(what: str, found: object, expected: object) -> None:
+    if found != expected:
+        raise VerificationError("unverified.conformance", f"{what} is {found!r} and should be {expected!r}.")
+
+
+def _expect_end(ended: Ended, **expected: object) -> None:
+    for name, value in expected.items():
+        _expect(name, getattr(ended, name), value)
+
+
+def _expect_error(code: str, call: Callable[[], object]) -> None:
+    try:
+        call()
+    except SavantError as error:
+        _expect("the code", error.code, code)
+    else:
+        raise VerificationError("unverified.conformance", f"{code} was expected and nothing was raised.")
+
+
+def _exits(runner: ProcessRunner, cwd: Path, _: Cancellation) -> None:
+    _expect_end(runner.run(_shell("exit 0", cwd)), verdict="exited", exit_status=0, signal=None, is_success=True)
+    _expect_end(runner.run(_shell("exit 7", cwd)), verdict="exited", exit_status=7, signal=None, is_success=False)
+
+
+def _signaled(runner: ProcessRunner, cwd: Path, _: Cancellation) -> None:
+    _expect_end(runner.run(_shell("kill -9 $$", cwd)), verdict="signaled", exit_status=None, signal=9)
+
+
+def _keeps_outputs_apart(runner: ProcessRunner, cwd: Path, _: Cancellation) -> None:
+    ended = runner.run(_shell("echo out; echo err >&2", cwd))
+    _expect_end(ended, stdout=b"out\n", stderr=b"err\n", stdout_truncated=False, stderr_truncated=False)
+
+
+def _delivers_input(runner: ProcessRunner, cwd: Path, _: Cancellation) -> None:
+    data = bytes(range(256)) * 3
+    _expect_end(runner.run(_shell("exec cat", cwd, stdin=data)), verdict="exited", stdout=data)
+    _expect_end(runner.run(_shell("exec cat", cwd)), verdict="exited", stdout=b"")
+
+
+def _bounds_output(runner: ProcessRunner, cwd: Path, _: Cancellation) -> None:
+    full = runner.run(_shell("exec cat", cwd, stdin=b"x" * 1000))
+    _expect_end(full, verdict="exited", stdout=b"x" * 1000, stdout_truncated=False)
+    over = runner.run(_shell("exec cat", cwd, stdin=b"x" * 1001))
+    _expect_end(over, verdict="output-limit", stdout=b"x" * 1000, stdout_truncated=True, stderr_truncated=False)
+    over = runner.run(_shell("exec cat >&2", cwd, stdin=b"x" * 1001))
+    _expect_end(over, verdict="output-limit", stderr=b"x" * 1000, stdout_truncated=False, stderr_truncated=True)
+
+
+def _gives_exactly_the_environment(runner: ProcessRunner, cwd: Path, _: Cancellation) -> None:
+    _expect_end(runner.run(_shell("echo $A-$HOME", cwd)), stdout=b"b-\n")
+
+
+def _passes_arguments_verbatim(runner: ProcessRunner, cwd: Path, _: Cancellation) -> None:
+    ended = runner.run(_shell('echo "$@"', cwd, "sh", "a b", "$HOME", "*", "'"))
+    _expect_end(ended, stdout=b"a b $HOME * '\n")
+
+
+def _times_out(runner: ProcessRunner, cwd: Path, _: Cancellation) -> None:
+    limits = Limits(wall_ms=50, stdout_bytes=0, stderr_bytes=0)
+    ended = runner.run(_shell("exec sleep 600", cwd, limits=limits))
+    _expect_end(ended, verdict="timed-out", exit_status=None, signal=15, is_quiescent=True, is_success=False)
+
+
+def _tells_a_spawn_error(runner: ProcessRunner, cwd: Path, _: Cancellation) -> None:
+    ended = runner.run(Command(argv=("/nonexistent/program",), cwd=cwd, env=(), limits=_ROOMY))
+    _expect_end(ended, verdict="spawn-error", exit_status=None, signal=None, is_quiescent=True)
+    _expect_end(runner.run(_shell("exit 0", cwd)), verdict="exited")
+
+
+def _ends_survivors(runner: ProcessRunner, cwd: Path, _: Cancellation) -> None:
+    ended = runner.run(_shell("sleep 600 & exit 0", cwd))
+    _expect_end(ended, verdict="exited", exit_status=0, survivors=1, remaining=0)
+    _expect_end(runner.run(_shell("exit 0", cwd)), survivors=0)
+
+
+def _does_not_start_what_was_cancelled(runner: ProcessRunner, cwd: Path, cancellation: Cancellation) -> None:
+    _expect_end(runner.run(_shell("exit 0", cwd), cancellation), verdict="exited")
+    cancellation.set()
+    ended = runner.run(_shell("exit 0", cwd), cancellation)
+    _expect_end(ended, verdict="cancelled", exit_status=None, signal=None, is_quiescent=True)
+
+
+def _refuses_a_level_it_has_not(runner: ProcessRunner, cwd: Path, _: Cancellation) -> None:
+    plain = _shell("exit 0", cwd)
+    demanding = Command(argv=plain.argv, cwd=cwd, env=(), limits=_ROOMY, sandbox=Sandbox(level="S3", network=False))
+    if runner.level != "S3":
+        _expect_error("port.sandbox-level", lambda: runner.run(demanding))
+    _expect_end(runner.run(plain), verdict="exited")
+
+
+def _refuses_when_closed(runner: ProcessRunner, cwd: Path, _: Cancellation) -> None:
+    _expect_end(runner.run(_shell("exit 0", cwd)), verdict="exited")
+    runner.close()
+    runner.close()
+    _expect_error("usage.runner-closed", lambda: runner.run(_shell("exit 0", cwd)))
+
+
+CHECKS: Final[Mapping[str, Check]] = MappingProxyType(
+    {
+        "exits": _exits,
+        "signaled": _signaled,
+        "keeps outputs apart": _keeps_outputs_apart,
+        "delivers input": _delivers_input,
+        "bounds output": _bounds_output,
+        "gives exactly the environment": _gives_exactly_the_environment,
+        "passes arguments verbatim": _passes_arguments_verbatim,
+        "times out": _times_out,
+        "tells a spawn error": _tells_a_spawn_error,
+        "ends survivors": _ends_survivors,
+        "does not start what was cancelled": _does_not_start_what_was_cancelled,
+        "refuses a level it has not": _refuses_a_level_it_has_not,
+        "refuses when closed": _refuses_when_closed,
+    }
+)
+"""The checks, by what they say."""
+
+
+def verify(name: str, runner: ProcessRunner, cwd: Path, cancellation: Cancellation) -> None:
+    """Run one check against a fresh runner, and close it.
+
+    :raises VerificationError: ``unverified.conformance`` if the runner does not conform.
+    :raises UsageError: ``usage.unknown-check``.
+    :raises PortError: if the runner itself fails.
+    """
+    check = CHECKS.get(name)
+    if check is None:
+        raise UsageError("usage.unknown-check", f"There is no check {name!r}.")
+    try:
+        check(runner, cwd, cancellation)
+    except PortError as error:
+        raise PortError(error.code, f"While checking '{name}': {error.message}", retryable=error.retryable) from error
+    finally:
+        runner.close()

@@ -1,0 +1,279 @@
+"""The process runner for POSIX: the client of one supervisor process (:mod:`savant.process.supervisor`).
+
+The supervisor is started with the first command and serves until the runner is closed or this process dies, however
+it dies. Standard input, output and error are regular files that have no name any more: a program may be fast, slow or
+keep them open, nothing is lost and nobody waits, and there is nothing to clean up.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import socket
+import subprocess
+import sys
+import threading
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Literal, Self
+
+from savant.contracts.effects import Cancellation
+from savant.contracts.errors import PortError, UsageError
+from savant.files.tree import disk_error, temporary_name, write_all
+from savant.process.port import Command, Ended, Level, cancelled_before_start, refuse_level
+from savant.process.supervisor import LAST_WORDS_S, SWEEP_S, receive_frame, send_frame
+
+_SCRIPT: Final = Path(__file__).with_name("supervisor.py")
+_START_S: Final = 30.0
+_POLL_MS: Final = 10
+"""How often a cancellation is looked at."""
+
+
+class SupervisedRunner:
+    """Runs commands through a supervisor; a :class:`~savant.process.port.ProcessRunner` at level S0.
+
+    :param scratch: a folder of ours for the streams, made if missing. It needs room for the output limits.
+    :param containment: ``group`` does without subreaper and pidfd, as on a system that has none.
+
+    Thread-safe. After a fork the child starts a supervisor of its own. A context manager that closes at its end.
+    """
+
+    def __init__(self, scratch: Path, *, containment: Literal["auto", "group"] = "auto") -> None:
+        self._scratch = scratch
+        self._containment = containment
+        self._turn = threading.Lock()
+        self._session: _Session | None = None
+        self._closed = False
+
+    @property
+    def level(self) -> Level:
+        """S0: session, limits, subreaper, deadline and sweep."""
+        return "S0"
+
+    def run(self, command: Command, cancellation: Cancellation | None = None) -> Ended:
+        """Run the command until nothing of it is left; the contract is :meth:`ProcessRunner.run`'s."""
+        refuse_level(command.sandbox.level, self.level)
+        while not self._turn.acquire(timeout=-1 if cancellation is None else _POLL_MS / 1000):
+            if cancellation is not None and cancellation.is_set():
+                return cancelled_before_start(self.level)
+        try:
+            if self._closed:
+                raise UsageError("usage.runner-closed", "The process runner is closed.")
+            if cancellation is not None and cancellation.is_set():
+                return cancelled_before_start(self.level)
+            with _Streams(self._scratch, command.stdin) as streams:
+                return self._run(command, streams, cancellation)
+        finally:
+            self._turn.release()
+
+    def _run(self, command: Command, streams: _Streams, cancellation: Cancellation | None) -> Ended:
+        session = self._started()
+        if self._closed:
+            # Closed while we started, and close() may not have seen the new session.
+            self._drop(session)
+            raise UsageError("usage.runner-closed", "The process runner is closed.")
+        try:
+            frame = session.run(command, streams.theirs, cancellation)
+        except BaseException:
+            # Interrupted here: the end of the session ends the command too, and is waited for.
+            self._drop(session)
+            raise
+        if frame is None:
+            self._drop(session)
+            raise PortError(
+                "port.supervisor-lost",
+                "The supervisor ended while a command was running; the command was ended with it.",
+                retryable=not self._closed,
+                fix="Run it again.",
+            )
+        stdout, stdout_truncated = streams.output(1, command.limits.stdout_bytes)
+        stderr, stderr_truncated = streams.output(2, command.limits.stderr_bytes)
+        return Ended(
+            stdout=stdout,
+            stdout_truncated=stdout_truncated,
+            stderr=stderr,
+            stderr_truncated=stderr_truncated,
+            level=self.level,
+            **{name: value for name, value in frame.items() if name != "op"},
+        )
+
+    def _started(self) -> _Session:
+        if self._session is not None and self._session.owner != os.getpid():
+            self._session.forget()
+            self._session = None
+        if self._session is None:
+            self._session = _Session.start(self._containment)
+        return self._session
+
+    def _drop(self, session: _Session) -> None:
+        session.close()
+        if self._session is session:
+            self._session = None
+
+    def close(self) -> None:
+        """End whatever runs, and the supervisor; idempotent."""
+        self._closed = True
+        session = self._session
+        if session is not None and session.owner == os.getpid():
+            session.hang_up()
+        with self._turn:
+            session = self._session
+            if session is not None and session.owner == os.getpid():
+                self._drop(session)
+
+    def __enter__(self) -> Self:
+        """The runner itself."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close it."""
+        self.close()
+
+
+@dataclass(slots=True)
+class _Session:
+    """One supervisor process and the socket to it."""
+
+    owner: int
+    sock: socket.socket
+    process: subprocess.Popen[bytes]
+
+    @classmethod
+    def start(cls, containment: str) -> _Session:
+        """Start a supervisor and wait until it is ready.
+
+        :raises PortError: ``port.spawn``.
+        """
+        ours, theirs = socket.socketpair()
+        with theirs:
+            arguments = [str(theirs.fileno()), str(os.getpid()), containment]
+            try:
+                process = subprocess.Popen(
+                    [sys.executable, "-I", "-S", "-X", "utf8", str(_SCRIPT), *arguments],
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.DEVNULL,
+                    stderr=subprocess.DEVNULL,
+                    cwd="/",
+                    env={},
+                    pass_fds=[theirs.fileno()],
+                    start_new_session=True,
+                )
+            except OSError as error:
+                ours.close()
+                raise PortError("port.spawn", f"The process supervisor cannot be started: {error}.") from error
+        session = cls(os.getpid(), ours, process)
+        try:
+            ready = session._wait(int(_START_S * 1000)) and receive_frame(ours)[0] is not None
+        except BaseException:
+            session.close()
+            raise
+        if not ready:
+            session.close()
+            raise PortError("port.spawn", "The process supervisor did not come up.", retryable=True)
+        return session
+
+    def run(
+        self, command: Command, streams: tuple[int, ...], cancellation: Cancellation | None
+    ) -> dict[str, Any] | None:
+        """What the supervisor says about the command; None if it is gone."""
+        order = {
+            "op": "run",
+            "argv": command.argv,
+            "cwd": str(command.cwd),
+            "env": command.env,
+            "limits": asdict(command.limits),
+        }
+        try:
+            send_frame(self.sock, order, streams)
+            while cancellation is not None and not self._wait(_POLL_MS):
+                if cancellation.is_set():
+                    send_frame(self.sock, {"op": "cancel"})
+                    break
+        except ConnectionError:
+            return None
+        return receive_frame(self.sock)[0]
+
+    def _wait(self, timeout_ms: int) -> bool:
+        poll = select.poll()
+        poll.register(self.sock, select.POLLIN)
+        return bool(poll.poll(timeout_ms))
+
+    def hang_up(self) -> None:
+        """Tell the supervisor, and whoever waits for it, that this is the end."""
+        with suppress(OSError):
+            self.sock.shutdown(socket.SHUT_RDWR)
+
+    def close(self) -> None:
+        """Hang up and wait until the supervisor has ended everything."""
+        self.hang_up()
+        self.sock.close()
+        try:
+            self.process.wait(LAST_WORDS_S + 2 * SWEEP_S)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+
+    def forget(self) -> None:
+        """Let go of a session that belongs to the process we were forked from."""
+        self.sock.close()
+        self.process.returncode = 0
+
+
+class _Streams:
+    """The three streams as nameless regular files: our ends for reading, their ends for the command."""
+
+    def __init__(self, scratch: Path, stdin: bytes) -> None:
+        self._fds: list[int] = []
+        self._ours: list[int] = []
+        try:
+            scratch.mkdir(mode=0o700, parents=True, exist_ok=True)
+            for number in range(3):
+                self._open(scratch, number)
+            write_all(self._ours[0], stdin)
+        except OSError as error:
+            self.close()
+            raise disk_error(error, "Cannot prepare the streams of a command") from error
+
+    def _open(self, scratch: Path, number: int) -> None:
+        path = scratch / os.fsdecode(temporary_name())
+        ours = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        self._ours.append(ours)
+        try:
+            how = os.O_RDONLY if number == 0 else os.O_WRONLY | os.O_APPEND
+            self._fds.append(os.open(path, how | os.O_NOFOLLOW | os.O_CLOEXEC))
+        finally:
+            path.unlink()
+
+    @property
+    def theirs(self) -> tuple[int, ...]:
+        """The descriptors for the command."""
+        return tuple(self._fds)
+
+    def output(self, number: int, max_bytes: int) -> tuple[bytes, bool]:
+        """The first bytes of an output, and whether there were more."""
+        fd = self._ours[number]
+        size = os.fstat(fd).st_size
+        data = bytearray()
+        while len(data) < min(size, max_bytes) and (
+            chunk := os.pread(fd, min(max_bytes - len(data), 1 << 20), len(data))
+        ):
+            data += chunk
+        return bytes(data), size > max_bytes
+
+    def close(self) -> None:
+        """Give the files back."""
+        for fd in (*self._fds, *self._ours):
+            os.close(fd)
+        self._fds, self._ours = [], []
+
+    def __enter__(self) -> Self:
+        """The streams."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close them."""
+        self.close()
