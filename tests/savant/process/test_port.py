@@ -65,4 +65,4 @@ def test_success_needs_everything() -> None:
     assert not dataclasses.replace(ended, remaining=1).is_quiescent
     assert not dataclasses.replace(ended, exit_status=1).is_success
     for verdict in set(VERDICTS) - {"exited"}:
-        assert not dataclasses.replace(ended, verdict=verdict).is_success  # type: ignore[arg-type]
+        assert not dataclasses.replace(ended, verdict=verdict).is_success

@@ -296,7 +296,7 @@ def test_cancelling_from_another_thread_ends_the_command(
 
     canceller = threading.Thread(target=when_running)
     canceller.start()
-    ended = runner.run(python(DAEMON + "time.sleep(600)", str(tmp_path / "pid")), cancel)  # type: ignore[arg-type]
+    ended = runner.run(python(DAEMON + "time.sleep(600)", str(tmp_path / "pid")), cancel)
     canceller.join()
     assert (ended.verdict, ended.survivors, ended.remaining) == ("cancelled", 1, 0)
     assert not alive(pid_in("pid"))
@@ -315,9 +315,9 @@ def test_waiting_for_a_turn_can_be_cancelled(
     """A caller that waits for another one's command gives up when cancelled, and starts nothing."""
     first = type(cancel)()
     with ThreadPoolExecutor(2) as pool:
-        running = pool.submit(runner.run, shell("echo $$ > n; mv n first; sleep 600"), first)  # type: ignore[arg-type]
+        running = pool.submit(runner.run, shell("echo $$ > n; mv n first; sleep 600"), first)
         pid_in("first")
-        waiting = pool.submit(runner.run, shell("touch second"), cancel)  # type: ignore[arg-type]
+        waiting = pool.submit(runner.run, shell("touch second"), cancel)
         cancel.set()
         assert waiting.result(30).verdict == "cancelled"
         first.set()

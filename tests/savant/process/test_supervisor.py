@@ -108,3 +108,48 @@ def test_it_is_for_the_standard_library_alone() -> None:
     assert (ended.returncode, ended.stderr) == (1, b"")
     source = Path(supervisor.__file__).read_text()
     assert "savant" not in [word for line in source.splitlines() if "import " in line for word in line.split()]
+
+
+UNKILLABLE = """
+import importlib.util, os, signal, sys, time
+spec = importlib.util.spec_from_file_location("supervisor", sys.argv[1])
+supervisor = importlib.util.module_from_spec(spec)
+sys.modules["supervisor"] = supervisor
+spec.loader.exec_module(supervisor)
+supervisor.SWEEP_S = 0.2
+supervisor._prctl(36, 1)
+
+def start(script):
+    pid = os.fork()
+    if pid == 0:
+        os.setsid()
+        os.execv("/bin/sh", ["/bin/sh", "-c", script])
+    return pid
+
+family = supervisor.Family(contained=True)
+reading, writing = os.pipe()
+os.set_inheritable(writing, True)
+leader = start(f"setsid sh -c 'echo $$ >&{writing}; exec sleep 600' & read line < /dev/null; exit 0")
+stubborn = int(os.read(reading, 100))
+kill, kill_group = supervisor._kill, supervisor._kill_group
+supervisor._kill = lambda pid, number: None if pid == stubborn else kill(pid, number)
+supervisor._kill_group = lambda group, number: None if group == stubborn else kill_group(group, number)
+os.waitid(os.P_PID, leader, os.WEXITED | os.WNOWAIT)
+print(family.end(leader))
+family.reset()
+leader = start("exit 0")
+os.waitid(os.P_PID, leader, os.WEXITED | os.WNOWAIT)
+print(family.end(leader), leader in family.statuses)
+supervisor._kill, supervisor._kill_group = kill, kill_group
+family.unkillable.clear()
+print(family.end(leader))
+"""
+
+
+def test_what_cannot_be_ended_is_reported_once() -> None:
+    """A descendant that no signal ends remains in its own command's count, and is not held against the next one."""
+    ended = subprocess.run(
+        [sys.executable, "-c", UNKILLABLE, supervisor.__file__], capture_output=True, text=True, check=False
+    )
+    assert ended.stderr == ""
+    assert ended.stdout.splitlines() == ["(1, 1)", "(0, 0) True", "(1, 0)"]
