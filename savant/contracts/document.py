@@ -42,15 +42,16 @@ class Document(
 
 
 D = TypeVar("D", bound=Document)
+D_co = TypeVar("D_co", bound=Document, covariant=True)
 
 _KIND: Final = re.compile(r"savant(\.[a-z][a-z0-9-]*)+/v[1-9][0-9]*")
 
 
 @dataclass(frozen=True, slots=True)
-class Sealed(Generic[D]):
+class Sealed(Generic[D_co]):
     """A document with its exact canonical bytes and their digest. Made only by :func:`seal` and :func:`accept`."""
 
-    document: D
+    document: D_co
     raw: bytes
     digest: str
 
