@@ -56,8 +56,81 @@ def kinds_page() -> str:
     return "\n".join(lines) + "\n"
 
 
+def machine_page() -> str:
+    """The state machine of a session: diagram, table and refusals."""
+    from synthesis import diagram
+
+    return "\n".join(
+        [
+            WARNING,
+            "# The session's state machine",
+            "",
+            "Drawn from the table in `synthesis/table.py`, which is also what the machine reads.",
+            "",
+            f"```mermaid\n{diagram.mermaid()}```",
+            "",
+            "## Every arrow",
+            "",
+            diagram.markdown_table(),
+            "## Refusals",
+            "",
+            "A refused command leaves the state unchanged.",
+            "",
+            diagram.refusal_table(),
+        ]
+    )
+
+
+def dispositions_page() -> str:
+    """How an attempt of the runner ends, and what its receipt then holds."""
+    from runner import dispositions
+
+    meanings = [f"| `{name}` | {meaning} |" for name, meaning in dispositions.MEANINGS.items()]
+    return "\n".join(
+        [
+            WARNING,
+            "# Dispositions of an attempt",
+            "",
+            "Exactly one holds for each attempt; only `verified` goes on to evaluation.",
+            "",
+            "| Disposition | It means |",
+            "|---|---|",
+            *meanings,
+            "",
+            "## Evidence in the receipt",
+            "",
+            dispositions.table_markdown(),
+        ]
+    )
+
+
+def exit_codes_page() -> str:
+    """Every way a command can end."""
+    from savant.cli.exits import EXITS
+
+    rows = [f"| {row.code} | `{name}` | {row.words} |" for name, row in EXITS.items()]
+    return "\n".join(
+        [
+            WARNING,
+            "# Exit codes",
+            "",
+            "0 allowed and done; 1 internal; 2 usage; 10-19 a person is needed; 20-29 refused; 30-39 no usable candidate;",
+            "40-49 not ready or environment; 50-59 application or verification. `savant exit-codes --format json`",
+            "prints the same table.",
+            "",
+            "| Code | Name | What a person reads |",
+            "|---|---|---|",
+            *rows,
+            "",
+        ]
+    )
+
+
 PAGES: dict[str, Callable[[], str]] = {
+    "dispositions.md": dispositions_page,
+    "exit-codes.md": exit_codes_page,
     "kinds.md": kinds_page,
+    "machine.md": machine_page,
 }
 """File name under ``docs/contracts`` to the function that writes it."""
 
