@@ -1,0 +1,194 @@
+"""Building a provider's configuration: argument vectors split, executables resolved and hashed once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from types import MappingProxyType
+from typing import Final
+
+from msgspec.structs import replace
+
+from commandprovider.documents import Config, Executable, FailureStep, Imported, Step
+from savant.contracts.digest import new_hasher, to_text
+from savant.contracts.document import Sealed, seal
+from savant.contracts.errors import PortError, UsageError
+from savant.contracts.scalars import as_set
+from savant.process.environment import resolve_executable
+from synthesis.documents import Operation
+
+MAX_STDOUT_BYTES: Final = 8 * 1024 * 1024
+MAX_STDERR_BYTES: Final = 1024 * 1024
+ALL_OPERATIONS: Final[tuple[Operation, ...]] = as_set(("interpretation", "planning", "generation"))
+
+ACCEPTED_STATUSES: Final[Mapping[str, tuple[int, ...]]] = MappingProxyType(
+    {"ruff": (0, 1), "eslint": (0, 1), "pre-commit": (0, 1), "codespell": (0, 65)}
+)
+"""Fixers that document a status other than 0 for "fixed what I could, something is left"; everybody else must exit 0."""
+
+_CHUNK_BYTES: Final = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class ResolvedConfig:
+    """A sealed configuration and where its executables are on this machine (paths are not part of the identity)."""
+
+    sealed: Sealed[Config]
+    executables: Mapping[str, Path]
+
+    def command(self, argv: Sequence[str]) -> tuple[str, ...]:
+        """The argv with its executable replaced by the absolute path that was resolved and hashed.
+
+        :raises UsageError: ``usage.unknown-executable`` for one that is not part of the configuration.
+        """
+        path = self.executables.get(argv[0])
+        if path is None:
+            raise UsageError("usage.unknown-executable", f"{argv[0]!r} is not part of the provider's configuration.")
+        return (str(path), *argv[1:])
+
+
+def hash_executable(path: Path) -> str:
+    """The digest of an executable's bytes, links followed (a tool is named by what runs).
+
+    :raises PortError: ``port.executable`` when it cannot be read.
+    """
+    hasher = new_hasher()
+    try:
+        with path.open("rb") as file:
+            while chunk := file.read(_CHUNK_BYTES):
+                hasher.update(chunk)
+    except OSError as error:
+        raise PortError("port.executable", f"The executable {path} cannot be read: {error.strerror}.") from error
+    return to_text(hasher.digest())
+
+
+def verify_executables(config: ResolvedConfig) -> None:
+    """Prove that every executable still is what was hashed when the run began.
+
+    :raises PortError: ``port.executable-changed``.
+    """
+    for executable in config.sealed.document.executables:
+        if hash_executable(config.executables[executable.name]) != executable.content_digest:
+            raise PortError(
+                "port.executable-changed",
+                f"The executable {executable.name!r} changed while the run was on.",
+                untouched="The provider was not called again.",
+                fix="Start the run again when nothing is being installed.",
+            )
+
+
+def accepted_statuses(argv: Sequence[str]) -> tuple[int, ...]:
+    """The exit statuses of a step that are no failure."""
+    return as_set(ACCEPTED_STATUSES.get(PurePosixPath(argv[0]).name, (0,)))
+
+
+def recipe_config(
+    steps: Sequence[Sequence[str]],
+    on_failure: Sequence[tuple[str, Sequence[str]]],
+    *,
+    search_path: str,
+    environment: Sequence[str] = (),
+    promise: Sequence[str] = ("**",),
+) -> ResolvedConfig:
+    """A recipe: its steps, the steps that a failed check adds, and the scope it promises.
+
+    :param search_path: folders, separated by colons, where bare names are looked up.
+    :raises UsageError: ``usage.recipe`` without a step; ``usage.executable-not-found``.
+    """
+    if not steps:
+        raise UsageError("usage.recipe", "A recipe needs at least one step.", fix='Add --recipe "ruff check --fix".')
+    return _resolve(
+        [argv[0] for argv in steps] + [argv[0] for _, argv in on_failure],
+        search_path,
+        Config(
+            provider="recipe",
+            provider_kind="recipe",
+            operations=ALL_OPERATIONS,
+            argv=(),
+            directory="workspace",
+            steps=tuple(Step(argv=tuple(argv), accepted=accepted_statuses(argv)) for argv in steps),
+            on_failure=tuple(
+                FailureStep(check=check, argv=tuple(argv), accepted=accepted_statuses(argv))
+                for check, argv in on_failure
+            ),
+            imported=None,
+            executables=(),
+            environment=as_set(environment),
+            promise=as_set(promise),
+            max_stdout_bytes=MAX_STDOUT_BYTES,
+            max_stderr_bytes=MAX_STDERR_BYTES,
+            note="",
+        ),
+    )
+
+
+def command_config(
+    argv: Sequence[str],
+    *,
+    search_path: str,
+    name: str = "command",
+    operations: Sequence[Operation] = ALL_OPERATIONS,
+    directory: str = "workspace",
+    environment: Sequence[str] = (),
+    promise: Sequence[str] = ("**",),
+    max_stdout_bytes: int = MAX_STDOUT_BYTES,
+) -> ResolvedConfig:
+    """Any command that speaks the wire.
+
+    ``promise`` is what is planned for an operation the command does not claim (planning may be left to the host).
+
+    :raises UsageError: ``usage.executable-not-found``, ``usage.provider`` for an unknown directory kind.
+    """
+    if directory not in {"empty", "workspace"}:
+        raise UsageError("usage.provider", f"The working directory kind {directory!r} is not empty or workspace.")
+    return _resolve(
+        [argv[0]],
+        search_path,
+        Config(
+            provider=name,
+            provider_kind="command",
+            operations=as_set(operations),
+            argv=tuple(argv),
+            directory="empty" if directory == "empty" else "workspace",
+            steps=(),
+            on_failure=(),
+            imported=None,
+            executables=(),
+            environment=as_set(environment),
+            promise=as_set(promise),
+            max_stdout_bytes=max_stdout_bytes,
+            max_stderr_bytes=MAX_STDERR_BYTES,
+            note="",
+        ),
+    )
+
+
+def import_config(imported: Imported, *, note: str, argv: Sequence[str] = (), search_path: str = "") -> ResolvedConfig:
+    """An existing change. A patch is applied by the command ``argv``; a commit's change is given as values."""
+    return _resolve(
+        [argv[0]] if argv else [],
+        search_path,
+        Config(
+            provider="import",
+            provider_kind="import",
+            operations=ALL_OPERATIONS,
+            argv=tuple(argv),
+            directory="workspace",
+            steps=(),
+            on_failure=(),
+            imported=imported,
+            executables=(),
+            environment=(),
+            promise=(),
+            max_stdout_bytes=MAX_STDOUT_BYTES,
+            max_stderr_bytes=MAX_STDERR_BYTES,
+            note=note,
+        ),
+    )
+
+
+def _resolve(names: Sequence[str], search_path: str, config: Config) -> ResolvedConfig:
+    paths = {name: resolve_executable(name, search_path) for name in dict.fromkeys(names)}
+    executables = as_set(Executable(name=name, content_digest=hash_executable(path)) for name, path in paths.items())
+    return ResolvedConfig(seal(replace(config, executables=executables)), MappingProxyType(paths))

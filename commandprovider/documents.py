@@ -1,0 +1,69 @@
+"""The documents of O6: what a command provider is, precommitted in the session."""
+
+from __future__ import annotations
+
+from typing import Final, Literal, TypeAlias
+
+from savant.contracts.document import Document, Part
+from savant.contracts.scalars import Bytes, Count, Digest, GitId, Name, NonEmptyText, PatternText, Set, Text
+from synthesis.documents import Operation
+
+ProviderKind: TypeAlias = Literal["command", "recipe", "import"]
+
+
+class Executable(Part, frozen=True, kw_only=True):
+    """An executable as it was resolved once: the name that was asked for, and the digest of its bytes."""
+
+    name: NonEmptyText
+    content_digest: Digest
+
+
+class Step(Part, frozen=True, kw_only=True):
+    """One command of a recipe; never a shell. ``accepted`` lists the exit statuses that are no failure."""
+
+    argv: tuple[NonEmptyText, ...]
+    accepted: Set[Count]
+
+
+class FailureStep(Part, frozen=True, kw_only=True):
+    """A step that runs only when the request says that this check failed.
+
+    The word ``{paths}`` in its argv becomes the paths that the findings of that check name.
+    """
+
+    check: Name
+    argv: tuple[NonEmptyText, ...]
+    accepted: Set[Count]
+
+
+class Imported(Part, frozen=True, kw_only=True):
+    """An existing change: the commit it comes from, or the digest of a patch."""
+
+    commit: GitId | None
+    patch_digest: Digest | None
+
+
+class Config(Document, frozen=True, kw_only=True, tag="savant.commandprovider.config/v1"):
+    """The provider of a run. Its digest is the session's ``provider_config_digest`` and the provider's identity.
+
+    ``argv`` is the wire command (kind ``command``), ``steps`` and ``on_failure`` the recipe, ``imported`` the change.
+    ``directory`` says whether the wire command works in a copy of the candidate or in an empty directory.
+    """
+
+    provider: Name
+    provider_kind: ProviderKind
+    operations: Set[Operation]
+    argv: tuple[NonEmptyText, ...]
+    directory: Literal["empty", "workspace"]
+    steps: tuple[Step, ...]
+    on_failure: tuple[FailureStep, ...]
+    imported: Imported | None
+    executables: Set[Executable]
+    environment: Set[Name]
+    promise: Set[PatternText]
+    max_stdout_bytes: Bytes
+    max_stderr_bytes: Bytes
+    note: Text
+
+
+DOCUMENTS: Final[tuple[type[Document], ...]] = (Config,)

@@ -1,0 +1,123 @@
+"""Running one foreign command for a provider: private HOME and TMPDIR, an allowlisted environment, limits, the truth
+about what was left behind. Success is decided in this order: supervisor verdict, exit status, and only then output.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, assert_never
+
+from commandprovider.config import ResolvedConfig, verify_executables
+from providerport.port import Call, ProviderFailure
+from savant.contracts.errors import SavantError
+from savant.files.atomic import remove_tree
+from savant.process.environment import allowed_environment
+from savant.process.port import Command, Ended, Limits, ProcessRunner
+
+MAX_STDERR_LINE: Final = 2_000
+GRACE_MS: Final = 500
+MAX_FILE_BYTES: Final = 1024 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class ToolHost:
+    """What a provider may use of the machine.
+
+    :param scratch: a private directory outside the repository, for homes and empty working directories.
+    :param ambient: the person's environment; only the names that the configuration lists are taken from it.
+    :param search_path: the PATH a command gets, folders separated by colons.
+    """
+
+    processes: ProcessRunner
+    scratch: Path
+    ambient: Mapping[str, str]
+    search_path: str
+
+    @contextmanager
+    def private_directory(self, prefix: str) -> Iterator[Path]:
+        """A fresh directory that is gone afterwards."""
+        self.scratch.mkdir(parents=True, exist_ok=True, mode=0o700)
+        directory = Path(tempfile.mkdtemp(prefix=prefix, dir=self.scratch))
+        try:
+            yield directory
+        finally:
+            remove_tree(directory)
+
+
+def run_tool(
+    host: ToolHost, config: ResolvedConfig, call: Call, argv: Sequence[str], *, cwd: Path, stdin: bytes = b""
+) -> Ended:
+    """Run one command of the configuration to its end.
+
+    :raises ProviderFailure: when it did not end by itself with an exit status: ``timed-out``, ``cancelled``,
+        ``invalid-output`` (too much output) or ``unavailable`` (crash, not started, or something of it is still alive).
+    """
+    document = config.sealed.document
+    try:
+        verify_executables(config)
+        with host.private_directory("home-") as home:
+            (home / "tmp").mkdir(mode=0o700)
+            ended = host.processes.run(
+                Command(
+                    argv=config.command(argv),
+                    cwd=cwd,
+                    env=allowed_environment(
+                        host.ambient, document.environment, home, home / "tmp", {"PATH": host.search_path}
+                    ),
+                    limits=Limits(
+                        wall_ms=call.request.document.deadline_ms,
+                        stdout_bytes=document.max_stdout_bytes,
+                        stderr_bytes=document.max_stderr_bytes,
+                        grace_ms=GRACE_MS,
+                        file_bytes=MAX_FILE_BYTES,
+                    ),
+                    stdin=stdin,
+                ),
+                call.cancellation,
+            )
+    except SavantError as error:
+        raise ProviderFailure("unavailable", "config-error", str(error)) from error
+    call.observer.processes(survivors=ended.survivors, remaining=ended.remaining)
+    for line in ended.stderr.decode("utf-8", "replace").splitlines():
+        call.observer.note(line[:MAX_STDERR_LINE])
+    if not ended.is_quiescent:
+        raise ProviderFailure(
+            "unavailable",
+            "crash",
+            f"{ended.remaining} processes of {argv[0]} could not be ended; nothing can be sealed.",
+        )
+    _refuse_verdict(ended, argv[0])
+    return ended
+
+
+def _refuse_verdict(ended: Ended, name: str) -> None:
+    match ended.verdict:
+        case "exited":
+            return
+        case "timed-out":
+            raise ProviderFailure("timed-out", "timeout", f"{name} did not end before its deadline.")
+        case "cancelled":
+            raise ProviderFailure("cancelled", "cancelled", f"{name} was cancelled.")
+        case "output-limit":
+            raise ProviderFailure("invalid-output", "output-too-long", f"{name} wrote more than it may.")
+        case "signaled":
+            raise ProviderFailure("unavailable", "crash", f"{name} was ended by signal {ended.signal}.")
+        case "spawn-error":
+            raise ProviderFailure("unavailable", "config-error", f"{name} could not be started: {ended.detail}")
+        case _:
+            assert_never(ended.verdict)
+
+
+def require_status(ended: Ended, name: str, accepted: Sequence[int]) -> None:
+    """Refuse an exit status that is a failure.
+
+    :raises ProviderFailure: ``unavailable``/``crash``.
+    """
+    if ended.exit_status not in accepted:
+        last = ended.stderr.decode("utf-8", "replace").strip().splitlines()[-1:]
+        said = f": {last[0][:300]}" if last else ""
+        raise ProviderFailure("unavailable", "crash", f"{name} exited with status {ended.exit_status}{said}")

@@ -1,0 +1,302 @@
+"""The wire of a command provider: one JSON document each way.
+
+On standard input the command reads::
+
+    {"wire": "savant.wire/v1", "request_digest": "blake3:...", "request": {... the O2 request ...}}
+
+and writes one JSON object to standard output, in UTF-8, with free white space, no unknown and no duplicate members::
+
+    {"wire": "savant.wire/v1", "request_digest": "<echoed>", ...}
+
+with exactly one of ``interpretation``, ``plan``, ``review`` or ``generation`` (or ``failure``). Members inside may be
+left out; the host makes the canonical document and sets every identity and digest itself. A generation may list
+``edits``; a command that works in a copy of the candidate may just change files there.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any, Final, Literal, NoReturn
+
+import msgspec
+
+from providerport.documents import GenerationClaim, Request, Result
+from savant.contracts.document import Sealed
+from savant.contracts.envelope import from_base64
+from savant.contracts.errors import RefusedInput
+from savant.contracts.scalars import as_set
+from synthesis.documents import (
+    FailureKind,
+    IntendedChange,
+    Interpretation,
+    Limitation,
+    OperationKind,
+    Plan,
+    PlanReview,
+    PlanStep,
+    ReviewFinding,
+    ReviewOutcome,
+    Severity,
+)
+
+WIRE: Final = "savant.wire/v1"
+
+
+class _Wire(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Members with defaults: the wire is friendlier than a stored document."""
+
+
+class WireInterpretation(_Wire, frozen=True, kw_only=True):
+    """What a provider may say about a task. The objective and the governance records are the host's."""
+
+    applicable_intent: tuple[str, ...] = ()
+    binding_invariants: tuple[str, ...] = ()
+    relevant_contracts: tuple[str, ...] = ()
+    authority_boundaries: tuple[str, ...] = ()
+    known_failure_modes: tuple[str, ...] = ()
+    forbidden_fixes: tuple[str, ...] = ()
+    assumptions: tuple[str, ...] = ()
+    unresolved_questions: tuple[str, ...] = ()
+
+
+class WireChange(_Wire, frozen=True, kw_only=True):
+    """A promised pattern and the kinds of change."""
+
+    pattern: str
+    operations: tuple[OperationKind, ...]
+
+
+class WireStep(_Wire, frozen=True, kw_only=True):
+    """One step of a plan."""
+
+    id: str
+    description: str = ""
+    intended_changes: tuple[WireChange, ...] = ()
+    symbols: tuple[str, ...] = ()
+    expected_evidence: tuple[str, ...] = ()
+    discharges: tuple[str, ...] = ()
+    declares_gate_changes: bool = False
+
+
+class WirePlan(_Wire, frozen=True, kw_only=True):
+    """A plan: ordered steps and what was assumed."""
+
+    steps: tuple[WireStep, ...]
+    assumptions: tuple[str, ...] = ()
+    risks: tuple[str, ...] = ()
+    stop_conditions: tuple[str, ...] = ()
+
+
+class WireReviewFinding(_Wire, frozen=True, kw_only=True):
+    """One finding about a plan."""
+
+    id: str
+    severity: Severity
+    text: str
+    step: str | None = None
+    citation: str = ""
+
+
+class WireReview(_Wire, frozen=True, kw_only=True):
+    """A review of a plan; it may only withhold."""
+
+    outcome: ReviewOutcome
+    findings: tuple[WireReviewFinding, ...] = ()
+
+
+class WireEdit(_Wire, frozen=True, kw_only=True):
+    """One mutation, applied by the host through the workspace in the order given.
+
+    ``write``: ``text`` or ``base64``, and ``executable`` if it matters; ``edit``: ``old`` and ``new`` (one
+    occurrence); ``delete``; ``rename``: ``to``; ``set-mode``: ``executable``; ``symlink``: ``to``.
+    """
+
+    op: Literal["write", "edit", "delete", "rename", "set-mode", "symlink"]
+    path: str
+    text: str | None = None
+    base64: str | None = None
+    old: str | None = None
+    new: str | None = None
+    to: str | None = None
+    executable: bool | None = None
+
+    def content(self) -> bytes:
+        """The bytes of a write.
+
+        :raises RefusedInput: ``refused.wire-edit`` unless exactly one of ``text`` and ``base64`` is given.
+        """
+        if (self.text is None) == (self.base64 is None):
+            raise RefusedInput("refused.wire-edit", f"The write of {self.path!r} needs text or base64, one of them.")
+        return self.text.encode("utf-8") if self.text is not None else from_base64(self.base64 or "")
+
+
+class WireGeneration(_Wire, frozen=True, kw_only=True):
+    """What a provider did."""
+
+    summary: str = ""
+    edits: tuple[WireEdit, ...] = ()
+
+
+class WireFailure(_Wire, frozen=True, kw_only=True):
+    """A provider that knows why it failed."""
+
+    outcome: Literal["unavailable", "timed-out", "cancelled", "invalid-output", "unsupported-capability"]
+    failure_kind: FailureKind
+    detail: str = ""
+
+
+class WireAnswer(_Wire, frozen=True, kw_only=True):
+    """The one document a provider writes."""
+
+    wire: Literal["savant.wire/v1"]
+    request_digest: str
+    interpretation: WireInterpretation | None = None
+    plan: WirePlan | None = None
+    review: WireReview | None = None
+    generation: WireGeneration | None = None
+    failure: WireFailure | None = None
+
+
+def encode_request(request: Sealed[Request]) -> bytes:
+    """The bytes a command reads on standard input."""
+    return b'{"request":%b,"request_digest":"%b","wire":"%b"}\n' % (
+        request.raw,
+        request.digest.encode("ascii"),
+        WIRE.encode("ascii"),
+    )
+
+
+def parse_answer(raw: bytes, request: Sealed[Request]) -> WireAnswer:
+    """The answer in a command's standard output.
+
+    :raises RefusedInput: ``refused.wire-malformed`` (not one JSON object in UTF-8, a duplicate or unknown member, a
+        number that is no integer, text before or after), ``refused.wire-reference`` (another request),
+        ``refused.wire-payload`` (not exactly the payload that the operation asks for).
+    """
+    try:
+        data = json.loads(
+            raw.decode("utf-8"),
+            object_pairs_hook=_unique,
+            parse_float=_no_number,
+            parse_constant=_no_number,
+        )
+        answer = msgspec.convert(data, WireAnswer, strict=True)
+    except (ValueError, RecursionError, msgspec.ValidationError) as error:
+        raise RefusedInput("refused.wire-malformed", f"The provider's output is no answer: {error}") from error
+    if answer.request_digest != request.digest:
+        raise RefusedInput("refused.wire-reference", "The answer names another request.")
+    given = {name for name in _PAYLOADS if getattr(answer, name) is not None}
+    wanted = _PAYLOAD_OF[request.document.operation]
+    if given not in ({wanted}, {"failure"}):
+        named = ", ".join(sorted(given)) or "nothing"
+        raise RefusedInput("refused.wire-payload", f"The answer holds {named}; asked for was {wanted}.")
+    return answer
+
+
+_PAYLOADS: Final = ("interpretation", "plan", "review", "generation", "failure")
+_PAYLOAD_OF: Final = {
+    "interpretation": "interpretation",
+    "planning": "plan",
+    "review-observation": "review",
+    "generation": "generation",
+    "evaluation-observation": "evaluation",
+}
+
+
+def _unique(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    members = dict(pairs)
+    if len(members) != len(pairs):
+        raise ValueError("a member is given twice")
+    return members
+
+
+def _no_number(text: str) -> NoReturn:
+    raise ValueError(f"{text} is not an integer")
+
+
+def interpretation_of(request: Request, wire: WireInterpretation, limitations: Sequence[Limitation]) -> Interpretation:
+    """The canonical interpretation; identity, objective and obligations are the session's."""
+    session = request.session
+    if session is None:
+        raise RefusedInput("refused.request", "An interpretation request carries the session.")
+    return Interpretation(
+        session_digest=request.session_digest,
+        objective=session.objective,
+        applicable_intent=wire.applicable_intent,
+        binding_invariants=wire.binding_invariants,
+        relevant_contracts=wire.relevant_contracts,
+        authority_boundaries=wire.authority_boundaries,
+        known_failure_modes=wire.known_failure_modes,
+        forbidden_fixes=wire.forbidden_fixes,
+        required_proof_obligations=session.proof_obligations,
+        assumptions=wire.assumptions,
+        unresolved_questions=wire.unresolved_questions,
+        source_references=(),
+        limitations=tuple(limitations),
+    )
+
+
+def plan_of(request: Request, wire: WirePlan, *, promise: Literal["declared", "none"]) -> Plan:
+    """The canonical plan; its interpretation and generation are the request's."""
+    if request.generation is None:
+        raise RefusedInput("refused.request", "A planning request carries the generation.")
+    return Plan(
+        interpretation_digest=request.parent_digest,
+        generation=request.generation,
+        promise=promise,
+        steps=tuple(
+            PlanStep(
+                id=step.id,
+                description=step.description,
+                intended_changes=tuple(
+                    IntendedChange(pattern=change.pattern, operations=as_set(change.operations))
+                    for change in step.intended_changes
+                ),
+                symbols=step.symbols,
+                expected_evidence=step.expected_evidence,
+                discharges=as_set(step.discharges),
+                declares_gate_changes=step.declares_gate_changes,
+            )
+            for step in wire.steps
+        ),
+        assumptions=wire.assumptions,
+        risks=wire.risks,
+        stop_conditions=wire.stop_conditions,
+    )
+
+
+def review_of(request: Request, wire: WireReview, *, reviewer: str) -> PlanReview:
+    """The canonical review of the request's plan."""
+    return PlanReview(
+        plan_digest=request.parent_digest,
+        findings=tuple(
+            ReviewFinding(id=f.id, severity=f.severity, step=f.step, text=f.text, citation=f.citation)
+            for f in wire.findings
+        ),
+        reviewers=(reviewer,),
+        outcome=wire.outcome,
+    )
+
+
+def result_of(
+    request: Sealed[Request],
+    *,
+    interpretation: Interpretation | None = None,
+    plan: Plan | None = None,
+    review: PlanReview | None = None,
+    generation: GenerationClaim | None = None,
+) -> Result:
+    """A completed result for a request."""
+    return Result(
+        request_digest=request.digest,
+        operation=request.document.operation,
+        outcome="completed",
+        failure_kind=None,
+        detail="",
+        interpretation=interpretation,
+        plan=plan,
+        review=review,
+        generation=generation,
+        evaluation=None,
+    )

@@ -1,0 +1,237 @@
+"""What a project writes in ``.savant/config.toml``, read strictly, and the documents that follow from it.
+
+pydantic reads what a person wrote, at this edge only; everything after it is a closed document.
+"""
+
+from __future__ import annotations
+
+import shlex
+import tomllib
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from driver.documents import Policy as DriverPolicy
+from evaluator.documents import EvaluatorConfig, NormaliserConfig
+from evaluator.documents import Policy as EvaluatorPolicy
+from savant.contracts.errors import RefusedInput, UsageError
+from savant.contracts.scalars import as_set
+from synthesis.documents import Budgets
+
+if TYPE_CHECKING:
+    from evaluator.documents import Rule
+
+CONFIG_PATH: Final = b".savant/config.toml"
+UNBOUND: Final = "unbound"
+
+DEFAULT_RETRIES: Final = 2
+DEFAULT_REPLANS: Final = 1
+DEFAULT_CALLS: Final = 12
+DEFAULT_WALL_CLOCK_MS: Final = 20 * 60 * 1000
+DEFAULT_CHECK_TIMEOUT_MS: Final = 10 * 60 * 1000
+MAX_CAPTURE_BYTES: Final = 4 * 1024 * 1024
+MAX_FINDINGS: Final = 20
+MAX_FINDING_BYTES: Final = 8 * 1024
+JUNIT_REPORT: Final = ".savant-junit.xml"
+
+DEFAULT_BUDGETS: Final = Budgets(
+    retries=DEFAULT_RETRIES,
+    replans=DEFAULT_REPLANS,
+    provider_calls=DEFAULT_CALLS,
+    wall_clock_ms=DEFAULT_WALL_CLOCK_MS,
+    tokens=None,
+    cost_microunits=None,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ProjectConfig:
+    """What a project's configuration says; the defaults are what holds without one."""
+
+    domain: str = UNBOUND
+    budgets: Budgets = DEFAULT_BUDGETS
+    toolchain: tuple[str, ...] = (".venv", "node_modules")
+    environment: tuple[str, ...] = ()
+    forbidden: tuple[str, ...] = ()
+    checks: tuple[EvaluatorConfig, ...] = ()
+    normalisers: tuple[NormaliserConfig, ...] = ()
+    origin: Literal["starter", "repository"] = field(default="starter")
+
+
+def check_config(
+    command: str | Sequence[str],
+    *,
+    rule: Rule,
+    id_: str | None = None,
+    required: bool = True,
+    timeout_ms: int = DEFAULT_CHECK_TIMEOUT_MS,
+    report_path: str | None = None,
+) -> EvaluatorConfig:
+    """A command evaluator from what a person typed; never a shell.
+
+    pytest is asked for a JUnit report, so that base and candidate are compared test by test; any other command is
+    judged by its exit status, or by the JUnit file that ``report_path`` names.
+
+    :raises UsageError: ``usage.check`` for an empty or unbalanced command.
+    """
+    argv = split_command(command)
+    name = id_ or _check_name(argv)
+    if report_path is None and _is_pytest(argv) and not any(word.startswith("--junit") for word in argv):
+        argv = (*argv, f"--junit-xml={JUNIT_REPORT}")
+        report_path = JUNIT_REPORT
+    return EvaluatorConfig(
+        id=name,
+        evaluator="command",
+        required=required,
+        rule=rule,
+        argv=argv,
+        result_format="exit-status" if report_path is None else "junit",
+        report_path=report_path,
+        timeout_ms=timeout_ms,
+        max_capture_bytes=MAX_CAPTURE_BYTES,
+        patterns=(),
+        failure_class="mechanical-failure",
+    )
+
+
+def split_command(command: str | Sequence[str]) -> tuple[str, ...]:
+    """The argument vector of a command line; quotes as in a shell, nothing else of one.
+
+    :raises UsageError: ``usage.command``.
+    """
+    if not isinstance(command, str):
+        argv = tuple(command)
+    else:
+        try:
+            argv = tuple(shlex.split(command))
+        except ValueError as error:
+            raise UsageError("usage.command", f"The command {command!r} cannot be split: {error}.") from error
+    if not argv or not argv[0]:
+        raise UsageError("usage.command", "A command is empty.", fix='Write it as --check "pytest -q".')
+    return argv
+
+
+def _is_pytest(argv: tuple[str, ...]) -> bool:
+    return PurePosixPath(argv[0]).name in {"pytest", "py.test"} or (len(argv) > 2 and argv[1:3] == ("-m", "pytest"))
+
+
+def _check_name(argv: tuple[str, ...]) -> str:
+    words = [PurePosixPath(argv[0]).name, *argv[1:]]
+    if words[0].startswith("python") and len(words) > 2 and words[1] == "-m":
+        words = words[2:]
+    name = "-".join(word.lstrip("-") for word in words[:3] if word.lstrip("-"))
+    clean = "".join(c if c.isascii() and (c.isalnum() or c in "._-") else "-" for c in name).strip("-.")
+    return clean[:80] or "check"
+
+
+def built_in_checks(forbidden: Sequence[str]) -> tuple[EvaluatorConfig, ...]:
+    """The evaluators that always run: scope, and forbidden paths where there are any."""
+    scope = EvaluatorConfig(
+        id="scope",
+        evaluator="scope",
+        required=True,
+        rule="all-pass",
+        argv=(),
+        result_format="exit-status",
+        report_path=None,
+        timeout_ms=0,
+        max_capture_bytes=0,
+        patterns=(),
+        failure_class="scope-exceeded",
+    )
+    if not forbidden:
+        return (scope,)
+    paths = EvaluatorConfig(
+        id="forbidden-paths",
+        evaluator="forbidden-paths",
+        required=True,
+        rule="all-pass",
+        argv=(),
+        result_format="exit-status",
+        report_path=None,
+        timeout_ms=0,
+        max_capture_bytes=0,
+        patterns=as_set(forbidden),
+        failure_class="forbidden-path",
+    )
+    return (scope, paths)
+
+
+def evaluator_policy(config: ProjectConfig, extra_checks: Sequence[EvaluatorConfig]) -> EvaluatorPolicy:
+    """The evaluator policy of a run: built-ins, the project's checks, and the person's, which only tighten.
+
+    :raises UsageError: ``usage.check-twice`` when two evaluators share a name.
+    """
+    checks = [*built_in_checks(config.forbidden), *config.checks]
+    known = {check.id: check for check in checks}
+    for check in extra_checks:
+        if known.setdefault(check.id, check) is not check and known[check.id] != check:
+            raise UsageError("usage.check-twice", f"Two checks are called {check.id!r}.", fix="Give one another name.")
+    return EvaluatorPolicy(
+        evaluators=as_set(known.values()),
+        toolchain=as_set(config.toolchain),
+        environment=as_set(config.environment),
+        recommendations=(),
+        normalisers=config.normalisers,
+        max_findings=MAX_FINDINGS,
+        max_finding_bytes=MAX_FINDING_BYTES,
+    )
+
+
+def driver_policy(*, ledger_mode: Literal["off", "record", "enforce"], call_deadline_ms: int) -> DriverPolicy:
+    """The driver policy of a run; every call has a deadline of its own."""
+    return DriverPolicy(
+        max_steps=100,
+        interpretation_deadline_ms=call_deadline_ms,
+        planning_deadline_ms=call_deadline_ms,
+        generation_deadline_ms=call_deadline_ms,
+        max_observations=200,
+        max_observation_bytes=64 * 1024,
+        max_prior_bytes=16 * 1024,
+        ledger_mode=ledger_mode,
+        retryable_outcomes=as_set(("invalid-output", "timed-out", "unavailable")),
+    )
+
+
+def read_config(raw: bytes) -> ProjectConfig:
+    """The configuration of a project, as committed at the base.
+
+    :raises RefusedInput: ``refused.config`` naming file, key and fix.
+    """
+    try:
+        data = tomllib.loads(raw.decode("utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise _refused(f"is not TOML: {error}") from error
+    from driver.config_schema import parse_config
+
+    return parse_config(data)
+
+
+def _refused(problem: str) -> RefusedInput:
+    return RefusedInput(
+        "refused.config",
+        f".savant/config.toml at the base {problem}",
+        untouched="No provider was called and nothing was written.",
+        fix="Correct .savant/config.toml and commit it.",
+    )
+
+
+def refused_key(key: str, problem: str) -> RefusedInput:
+    """The refusal of one key of the configuration."""
+    return _refused(f"has a wrong value at {key}: {problem}")
+
+
+def as_checks(rows: Sequence[dict[str, Any]]) -> tuple[EvaluatorConfig, ...]:
+    """Check tables as evaluators; the rows were validated by the schema."""
+    return tuple(
+        check_config(
+            row["command"],
+            rule=row["rule"],
+            id_=row["id"],
+            required=row["required"],
+            timeout_ms=row["timeout_s"] * 1000,
+            report_path=row["report"],
+        )
+        for row in rows
+    )

@@ -1,0 +1,105 @@
+"""The pydantic model of ``.savant/config.toml``. Imported only when a project has one."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from driver.config import (
+    DEFAULT_CALLS,
+    DEFAULT_REPLANS,
+    DEFAULT_RETRIES,
+    DEFAULT_WALL_CLOCK_MS,
+    ProjectConfig,
+    as_checks,
+    refused_key,
+    split_command,
+)
+from evaluator.documents import NormaliserConfig
+from savant.contracts.scalars import as_set
+from synthesis.documents import Budgets
+
+Identifier = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,79}$")]
+PathPattern = Annotated[str, Field(min_length=1, max_length=4096)]
+CommandLine = Annotated[str, Field(min_length=1, max_length=4096)] | list[Annotated[str, Field(min_length=1)]]
+MINUTE_MS = 60_000
+_DEFAULT_MINUTES = DEFAULT_WALL_CLOCK_MS // MINUTE_MS
+
+
+class _Table(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+
+class _Budgets(_Table):
+    retries: Annotated[int, Field(ge=0, le=100)] = DEFAULT_RETRIES
+    replans: Annotated[int, Field(ge=0, le=100)] = DEFAULT_REPLANS
+    calls: Annotated[int, Field(ge=1, le=10_000)] = DEFAULT_CALLS
+    wall_clock_minutes: Annotated[int, Field(ge=1, le=10_000)] = _DEFAULT_MINUTES
+    tokens: Annotated[int, Field(ge=1, le=2**53 - 1)] | None = None
+    cost_microunits: Annotated[int, Field(ge=1, le=2**53 - 1)] | None = None
+
+
+class _Check(_Table):
+    id: Identifier
+    command: CommandLine
+    rule: Literal["all-pass", "no-regression"] = "no-regression"
+    required: bool = True
+    timeout_s: Annotated[int, Field(ge=1, le=86_400)] = 600
+    report: PathPattern | None = None
+
+
+class _Normaliser(_Table):
+    id: Identifier
+    command: CommandLine
+    patterns: list[PathPattern] = ["**"]
+    timeout_s: Annotated[int, Field(ge=1, le=3_600)] = 120
+
+
+class _Config(_Table):
+    domain: Annotated[str, Field(min_length=1, max_length=200)]
+    reuse: list[PathPattern] = [".venv", "node_modules"]
+    environment: list[Identifier] = []
+    forbidden: list[PathPattern] = []
+    budgets: _Budgets = _Budgets()
+    check: list[_Check] = []
+    normaliser: list[_Normaliser] = []
+
+
+def parse_config(data: dict[str, Any]) -> ProjectConfig:
+    """The configuration of parsed TOML.
+
+    :raises RefusedInput: ``refused.config`` naming the first wrong key.
+    """
+    try:
+        model = _Config.model_validate(data)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_context=False)[0]
+        key = ".".join(str(part) for part in first["loc"]) or "the top level"
+        raise refused_key(key, first["msg"]) from error
+    budgets = model.budgets
+    return ProjectConfig(
+        domain=model.domain,
+        budgets=Budgets(
+            retries=budgets.retries,
+            replans=budgets.replans,
+            provider_calls=budgets.calls,
+            wall_clock_ms=budgets.wall_clock_minutes * MINUTE_MS,
+            tokens=budgets.tokens,
+            cost_microunits=budgets.cost_microunits,
+        ),
+        toolchain=tuple(model.reuse),
+        environment=tuple(model.environment),
+        forbidden=tuple(model.forbidden),
+        checks=as_checks([check.model_dump() for check in model.check]),
+        normalisers=tuple(
+            NormaliserConfig(
+                id=row.id,
+                argv=split_command(row.command),
+                patterns=as_set(row.patterns),
+                timeout_ms=row.timeout_s * 1000,
+            )
+            for row in model.normaliser
+        ),
+        origin="repository",
+    )

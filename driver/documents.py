@@ -1,0 +1,99 @@
+"""The documents of O7, the driver."""
+
+from __future__ import annotations
+
+from typing import Final, Literal, TypeAlias
+
+from savant.contracts.document import Document, Part
+from savant.contracts.scalars import Bytes, Code, Count, Digest, Milliseconds, Name, Positive, Set, Text
+from synthesis.documents import Limitation, Outcome, Phase, TerminalReason
+
+Stage: TypeAlias = Literal["synthesis", "admission", "application-pending", "application", "verification"]
+
+RunDisposition: TypeAlias = Literal[
+    "candidate-ready",
+    "admitted",
+    "admitted-with-conditions",
+    "waiting",
+    "admission-refused",
+    "uncertifiable",
+    "applied-compliant",
+    "applied-violated",
+    "apply-failed",
+    "verification-failed",
+    "terminal-failure",
+    "provider-stopped",
+    "runner-stopped",
+    "step-limit-reached",
+    "not-ready",
+    "resume-refused",
+    "interrupted",
+]
+
+
+class Policy(Document, frozen=True, kw_only=True, tag="savant.driver.policy/v1"):
+    """The precommitted limits of the loop. A deadline belongs to one call, never to the run."""
+
+    max_steps: Positive
+    interpretation_deadline_ms: Milliseconds
+    planning_deadline_ms: Milliseconds
+    generation_deadline_ms: Milliseconds
+    max_observations: Count
+    max_observation_bytes: Bytes
+    max_prior_bytes: Bytes
+    ledger_mode: Literal["off", "record", "enforce"]
+    retryable_outcomes: Set[Outcome]
+
+
+class ReadinessItem(Part, frozen=True, kw_only=True):
+    """One thing a run needs, whether it is there, and the command that supplies it."""
+
+    name: Name
+    ready: bool
+    code: Code
+    detail: Text
+    fix: Text
+
+
+class Readiness(Document, frozen=True, kw_only=True, tag="savant.driver.readiness/v1"):
+    """Whether a run may start. Made before any provider is called."""
+
+    ready: bool
+    items: tuple[ReadinessItem, ...]
+
+
+class Savepoint(Document, frozen=True, kw_only=True, tag="savant.driver.savepoint/v1"):
+    """Where a run stands before its next owner call. The newest of a run wins."""
+
+    session_digest: Digest
+    sequence: Positive
+    stage: Stage
+    phase: Phase
+    state_digest: Digest
+    steps: Count
+    next_call: Name
+    subject_digest: Digest | None
+
+
+class Receipt(Document, frozen=True, kw_only=True, tag="savant.driver.receipt/v1"):
+    """What a run came to: one disposition and every digest that an audit needs, in the order they were made."""
+
+    session_digest: Digest
+    disposition: RunDisposition
+    phase: Phase
+    reason: TerminalReason | None
+    steps: Count
+    state_digest: Digest
+    provider_receipts: tuple[Digest, ...]
+    runner_receipts: tuple[Digest, ...]
+    evaluation_receipts: tuple[Digest, ...]
+    synthesis_receipt_digest: Digest | None
+    candidate_digest: Digest | None
+    admission_request_digest: Digest | None
+    decision_digest: Digest | None
+    application_receipt_digest: Digest | None
+    verification_digest: Digest | None
+    limitations: tuple[Limitation, ...]
+
+
+DOCUMENTS: Final[tuple[type[Document], ...]] = (Policy, Readiness, Savepoint, Receipt)

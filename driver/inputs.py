@@ -1,0 +1,76 @@
+"""What a run is given: precommitted documents, and the ports through which everything else comes in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from admission.documents import Policy as AdmissionPolicy
+from driver.documents import Policy as DriverPolicy
+from driver.recorder import Recorder
+from evaluator.documents import Policy as EvaluatorPolicy
+from providerport.port import Provider
+from runner.normalise import Normaliser
+from runner.snapshot import BaseSnapshot
+from savant.contracts.document import Document, Sealed
+from savant.contracts.effects import Cancellation, Clock, Tasks
+from savant.identity.documents import Closure
+from savant.process.port import ProcessRunner
+from savant.store.port import ObjectStore
+from synthesis.documents import Session
+
+
+class Progress(Protocol):
+    """Where a run says what it is doing, for a person; it decides nothing."""
+
+    def say(self, line: str) -> None:
+        """One line."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunInputs:
+    """The precommitted half of a run. ``identities`` are recorded before anything else, in this order.
+
+    :param scope: patterns that the person limited the task to; empty for none.
+    :param requester: who asked, as written in the task.
+    """
+
+    session: Sealed[Session]
+    snapshot: BaseSnapshot
+    driver_policy: Sealed[DriverPolicy]
+    evaluator_policy: Sealed[EvaluatorPolicy]
+    admission_policy: Sealed[AdmissionPolicy]
+    closure: Sealed[Closure]
+    identities: tuple[Sealed[Document], ...]
+    scope: tuple[str, ...]
+    requester: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunPorts:
+    """The effects of a run.
+
+    :param provider: makes a fresh provider for each call.
+    :param scratch: a private directory outside the repository.
+    :param checkout: the person's checkout, whose toolchain evaluators may reuse; None for a bare repository.
+    :param search_path: folders in which evaluator commands are looked up.
+    :param normalisers: the policy's formatters, their executables resolved.
+    :param ambient: the person's environment; evaluators see only the names that their policy lists.
+    """
+
+    recorder: Recorder
+    provider: Callable[[], Provider]
+    clock: Clock
+    tasks: Tasks
+    cancellation: Cancellation
+    store: ObjectStore
+    processes: ProcessRunner
+    normalisers: tuple[Normaliser, ...]
+    scratch: Path
+    checkout: Path | None
+    search_path: tuple[Path, ...]
+    ambient: Mapping[str, str]
+    progress: Progress

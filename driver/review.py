@@ -1,0 +1,80 @@
+"""The deterministic plan reviewer: pure. It always runs; providers may be added beside it and may only withhold.
+
+It answers ``converged`` when nothing blocks, and ``revise`` otherwise: a plan whose promise the policy certainly
+refuses, that leaves the scope the person set, that promises nothing, or that forgets a proof obligation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from admission.documents import Policy as AdmissionPolicy
+from admission.eligibility import judge_promise
+from savant.files.patterns import PatternSet
+from synthesis.documents import Interpretation, Plan, PlanReview, ReviewFinding
+
+REVIEWER: Final = "deterministic"
+_WILDCARDS: Final = frozenset("*?[")
+
+
+def review_plan(
+    plan: Plan, plan_digest: str, interpretation: Interpretation, policy: AdmissionPolicy, scope: tuple[str, ...]
+) -> PlanReview:
+    """The review of a plan against the admission policy, the task's scope and the proof obligations."""
+    findings = tuple(_findings(plan, interpretation, policy, scope))
+    return PlanReview(
+        plan_digest=plan_digest,
+        findings=findings,
+        reviewers=(REVIEWER,),
+        outcome="revise" if any(finding.severity == "blocking" for finding in findings) else "converged",
+    )
+
+
+def _findings(
+    plan: Plan, interpretation: Interpretation, policy: AdmissionPolicy, scope: tuple[str, ...]
+) -> Iterator[ReviewFinding]:
+    if plan.promise == "none":
+        yield _finding("promise-none", "info", None, "The change existed before the plan; nothing was promised.")
+    elif not any(step.intended_changes for step in plan.steps):
+        yield _finding("promise-empty", "blocking", None, "The plan promises no change to any path.")
+    ids = [step.id for step in plan.steps]
+    if len(set(ids)) != len(ids):
+        yield _finding("step-repeated", "blocking", None, "Two steps have the same id.")
+    for number, reason in enumerate(judge_promise(plan, policy), 1):
+        yield _finding(f"refused-{number}", "blocking", None, reason.detail or reason.code, citation=reason.rule)
+    for step in plan.steps:
+        for change in step.intended_changes:
+            if scope and not is_inside(change.pattern, scope):
+                yield _finding(
+                    "scope-left", "blocking", step.id, f"The promise {change.pattern!r} leaves the scope of the task."
+                )
+    discharged = {obligation for step in plan.steps for obligation in step.discharges}
+    for obligation in interpretation.required_proof_obligations:
+        if obligation not in discharged:
+            yield _finding("obligation-open", "blocking", None, f"No step discharges the obligation: {obligation}")
+
+
+def is_inside(pattern: str, scope: tuple[str, ...]) -> bool:
+    """Whether a promised pattern certainly stays inside the scope.
+
+    It does when it is one of the scope's patterns, a plain path that the scope matches, or below a folder that the
+    scope names with ``folder/**``. In doubt the answer is no.
+    """
+    if pattern in scope:
+        return True
+    if not _WILDCARDS & set(pattern) and PatternSet.parse(scope).matches(pattern.encode("utf-8")):
+        return True
+    return any(
+        item.endswith("/**") and not _WILDCARDS & set(item[:-3]) and pattern.startswith(item[:-2]) for item in scope
+    )
+
+
+def _finding(id_: str, severity: str, step: str | None, text: str, *, citation: str = "") -> ReviewFinding:
+    return ReviewFinding(
+        id=id_,
+        severity="blocking" if severity == "blocking" else "info",
+        step=step,
+        text=text,
+        citation=citation,
+    )
