@@ -53,7 +53,7 @@ class Workspace(BaseReader, Protocol):
         ...
 
     def edit(self, path: bytes, old: bytes, new: bytes) -> None:
-        """Replace the one occurrence of ``old``; refused (``refused.edit-not-unique``) when there is not exactly one."""
+        """Replace the one occurrence of ``old``; ``refused.edit-not-unique`` when there is not exactly one."""
         ...
 
     def delete(self, path: bytes) -> None:
@@ -70,6 +70,10 @@ class Workspace(BaseReader, Protocol):
 
     def symlink(self, path: bytes, target: bytes) -> None:
         """Create or replace a link. The target is stored verbatim and judged at the seal."""
+        ...
+
+    def set_gitlink(self, path: bytes, commit: str) -> None:
+        """Record a submodule pointer (hex commit id): a named unsupported operation, kept so that it is refused."""
         ...
 
     def materialise(self) -> Path:
@@ -123,7 +127,7 @@ class Call:
     workspace: Workspace | None
 
 
-class ProviderFailure(Exception):  # noqa: N818 - an answer in the form of an exception, not an error of ours
+class ProviderFailure(Exception):
     """Raised by a provider that knows how its call failed; becomes the result's outcome and failure kind."""
 
     def __init__(self, outcome: str, failure_kind: str, detail: str) -> None:

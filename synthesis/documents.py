@@ -83,7 +83,9 @@ Recommendation: TypeAlias = Literal["accept", "retry-generation", "replan", "arc
 Breaker: TypeAlias = Literal[
     "change-cap", "oscillation", "stagnation", "provider-failures", "tokens", "cost", "wall-clock", "calls"
 ]
-Operation: TypeAlias = Literal["interpretation", "planning", "review-observation", "generation", "evaluation-observation"]
+Operation: TypeAlias = Literal[
+    "interpretation", "planning", "review-observation", "generation", "evaluation-observation"
+]
 
 TerminalReason: TypeAlias = Literal[
     "candidate-ready-for-admission",
