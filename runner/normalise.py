@@ -1,0 +1,196 @@
+"""Normalisers: formatters that the policy names, run on the copy before the seal so that a later hook changes nothing.
+
+A normaliser gets the paths that the candidate changed and that match its patterns, as arguments after its own, each
+beginning with ``./``. It may change these files and nothing else: a candidate is never widened by a formatter. How
+it ended is a value, and the value says whose fault a failure is, because only the candidate's is worth a retry.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, Literal, TypeAlias
+
+from runner.overlay import Overlay
+from runner.workspace import CandidateWorkspace
+from savant.contracts.effects import Cancellation
+from savant.contracts.errors import RefusedInput
+from savant.files.patterns import PatternSet
+from savant.files.tree import disk_error
+from savant.process.environment import allowed_environment
+from savant.process.port import Command, Ended, Limits, ProcessRunner, Sandbox
+
+MAX_ARGUMENT_BYTES: Final = 64 * 1024
+"""How many bytes of paths one call gets; more paths are given to further calls."""
+
+MAX_SAID_CHARACTERS: Final = 2_000
+
+Blame: TypeAlias = Literal["candidate", "host"]
+"""Who can help: ``candidate``, the tool rejected its files; ``host``, the tool could not do its work."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Normaliser:
+    """One formatter.
+
+    :param id: its name in messages.
+    :param argv: the absolute executable and its arguments, before the paths.
+    :param patterns: which changed paths it gets (:mod:`savant.files.patterns`).
+    :param timeout_ms: for each call.
+    :param environment: what it sees beyond a private, deterministic environment.
+    :param sandbox: what contains it; the copy is added to what it may write.
+    :param output_bytes: of each stream.
+    """
+
+    id: str
+    argv: tuple[str, ...]
+    patterns: tuple[str, ...]
+    timeout_ms: int
+    environment: tuple[tuple[str, str], ...] = ()
+    sandbox: Sandbox = field(default_factory=lambda: Sandbox(network=False))
+    output_bytes: int = 64 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Normalised:
+    """Every normaliser succeeded; the paths whose content or mode changed, in byte order."""
+
+    touched: tuple[bytes, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class NormaliserFailed:
+    """One normaliser failed, later ones did not run. ``code`` is dotted; ``paths`` are those it had been given."""
+
+    normaliser: str
+    code: str
+    message: str
+    blame: Blame
+    paths: tuple[bytes, ...]
+
+
+def run_normalisers(
+    normalisers: Iterable[Normaliser],
+    workspace: CandidateWorkspace,
+    processes: ProcessRunner | None,
+    scratch: Path,
+    cancellation: Cancellation | None = None,
+) -> Normalised | NormaliserFailed:
+    """Run each normaliser in turn on what the candidate changed and take up what it did.
+
+    :param workspace: closed.
+    :param scratch: a private folder for the tools' home and temporary files.
+    :raises PortError: as the runner and the disk do.
+    :raises RefusedInput: as absorbing the copy does.
+    """
+    changed = changed_files(workspace.overlay)
+    touched: set[bytes] = set()
+    for normaliser in normalisers:
+        patterns = PatternSet.parse(normaliser.patterns)
+        chosen = tuple(path for path in changed if patterns.matches(path))
+        if not chosen:
+            continue
+        if processes is None:
+            return _failed(normaliser, "normaliser.no-runner", "there is nothing to run it with", "host", chosen)
+        problem = _run(normaliser, workspace, chosen, processes, scratch, cancellation)
+        if problem is not None:
+            return problem
+        try:
+            touched |= workspace.copy.absorb(only=frozenset(chosen))
+        except RefusedInput as error:
+            if error.code != "refused.outside-selection":
+                raise
+            return _failed(normaliser, "normaliser.touched-others", error.message, "host", chosen)
+    return Normalised(tuple(sorted(touched)))
+
+
+def changed_files(overlay: Overlay) -> tuple[bytes, ...]:
+    """The regular and executable files that differ from the base, in byte order."""
+    manifest = overlay.base.manifest
+    return tuple(
+        path
+        for path, content in sorted(overlay.changes.items())
+        if content is not None and content.mode != "symlink" and manifest.get(path) != content.entry
+    )
+
+
+def _run(
+    normaliser: Normaliser,
+    workspace: CandidateWorkspace,
+    paths: tuple[bytes, ...],
+    processes: ProcessRunner,
+    scratch: Path,
+    cancellation: Cancellation | None,
+) -> NormaliserFailed | None:
+    folder = workspace.bring_for_host()
+    home, tmp = _private(scratch, "home"), _private(scratch, "tmp")
+    sandbox = normaliser.sandbox
+    for arguments in _batches(paths):
+        ended = processes.run(
+            Command(
+                argv=(*normaliser.argv, *arguments),
+                cwd=folder,
+                env=allowed_environment({}, (), home, tmp, dict(normaliser.environment)),
+                limits=Limits(
+                    wall_ms=normaliser.timeout_ms,
+                    stdout_bytes=normaliser.output_bytes,
+                    stderr_bytes=normaliser.output_bytes,
+                ),
+                sandbox=Sandbox(
+                    level=sandbox.level,
+                    network=sandbox.network,
+                    read_only=sandbox.read_only,
+                    writable=(*sandbox.writable, folder, home, tmp),
+                ),
+            ),
+            cancellation,
+        )
+        problem = _judge(normaliser, ended, paths, folder)
+        if problem is not None:
+            return problem
+    return None
+
+
+def _judge(normaliser: Normaliser, ended: Ended, paths: tuple[bytes, ...], folder: Path) -> NormaliserFailed | None:
+    if ended.is_success:
+        return None
+    if not ended.is_quiescent:
+        return _failed(normaliser, "normaliser.not-quiescent", "a process of it could not be ended", "host", paths)
+    if ended.verdict == "exited":
+        said = (ended.stderr or ended.stdout).decode("utf-8", "replace").replace(str(folder), ".").strip()
+        return _failed(
+            normaliser,
+            "normaliser.rejected",
+            f"it exited with status {ended.exit_status}: {said[:MAX_SAID_CHARACTERS]}",
+            "candidate",
+            paths,
+        )
+    return _failed(normaliser, f"normaliser.{ended.verdict}", f"it ended as {ended.verdict}", "host", paths)
+
+
+def _failed(normaliser: Normaliser, code: str, why: str, blame: Blame, paths: tuple[bytes, ...]) -> NormaliserFailed:
+    return NormaliserFailed(normaliser.id, code, f"The normaliser {normaliser.id} failed: {why}", blame, paths)
+
+
+def _batches(paths: Iterable[bytes]) -> Iterator[tuple[str, ...]]:
+    batch: list[str] = []
+    size = 0
+    for path in paths:
+        if batch and size + len(path) > MAX_ARGUMENT_BYTES:
+            yield tuple(batch)
+            batch, size = [], 0
+        batch.append("./" + os.fsdecode(path))
+        size += len(path) + 3
+    if batch:
+        yield tuple(batch)
+
+
+def _private(scratch: Path, name: str) -> Path:
+    folder = scratch / name
+    try:
+        folder.mkdir(mode=0o700, exist_ok=True)
+    except OSError as error:
+        raise disk_error(error, f"Cannot make the folder {name} for a normaliser") from error
+    return folder
