@@ -176,11 +176,12 @@ def test_a_kind_is_declared_once_and_well_formed() -> None:
         "Open", [("size", int)], bases=(Document,), frozen=True, kw_only=True, tag="savant.test.open/v1"
     )
     untagged = msgspec.defstruct("Untagged", [("text", str)], bases=(Document,), frozen=True, kw_only=True)
-    for types, code in (
+    cases: list[tuple[tuple[Any, ...], str]] = [
         ((Note, twin), "internal.kind"),
         ((open_,), "internal.open-type"),
         ((untagged,), "internal.kind"),
-    ):
+    ]
+    for types, code in cases:
         with pytest.raises(InternalError) as refused:
             Registry(types)
         assert refused.value.code == code
