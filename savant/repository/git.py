@@ -185,6 +185,10 @@ class Repository:
         records.pop()
         return records
 
+    def find(self, name: str, *, max_bytes: int = MAX_OBJECT_BYTES) -> GitObject | None:
+        """The object that git's revision syntax names (``<tree>:<path>``), or None. Never pass it input."""
+        return self._reader.find(name, max_bytes=max_bytes)
+
     def read_objects(self, oids: Iterable[str], *, max_bytes: int = MAX_OBJECT_BYTES) -> Iterator[GitObject]:
         """Commits, trees or blobs by id in the order asked for, each checked against its id."""
         return self._reader.read_many([self.hex_id(oid) for oid in oids], max_bytes=max_bytes)

@@ -142,7 +142,7 @@ class Git:
         except OSError as error:
             raise PortError("port.git-start", f"Cannot start {self.executable}: {error.strerror}.") from error
         except subprocess.TimeoutExpired as error:
-            raise PortError("port.git-timeout", f"git {arguments[0]} did not end in {TIMEOUT_S} s.") from error
+            raise PortError("port.git-timeout", f"git {_verb(arguments)} did not end in {TIMEOUT_S} s.") from error
 
     def output(
         self,
@@ -159,8 +159,12 @@ class Git:
         """
         done = self.run(arguments, stdin=stdin, environment=environment, options=options, cwd=cwd)
         if done.returncode != 0:
-            raise PortError("port.git-failed", f"git {arguments[0]} failed: {said(done.stderr)}")
+            raise PortError("port.git-failed", f"git {_verb(arguments)} failed: {said(done.stderr)}")
         return done.stdout
+
+
+def _verb(arguments: Sequence[str]) -> str:
+    return next((word for word in arguments if not word.startswith("-")), "")
 
 
 def said(stderr: bytes) -> str:
