@@ -1,0 +1,174 @@
+"""The command provider with real programs that speak, or mis-speak, the wire."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+
+import pytest
+
+from commandprovider import CommandProvider, ToolHost, command_config
+from providerport.documents import Request
+from providerport.port import Call, ProviderFailure
+from runner.workspace import CandidateWorkspace
+from savant.contracts.document import Sealed
+
+Make = Callable[..., Sealed[Request]]
+CallOf = Callable[..., Call]
+
+PROLOGUE = """
+import base64, json, os, subprocess, sys, time
+asked = json.load(sys.stdin)
+def answer(**members):
+    print(json.dumps({"wire": asked["wire"], "request_digest": asked["request_digest"], **members}))
+"""
+
+
+def provider(host: ToolHost, program: str, **options: object) -> CommandProvider:
+    argv = (sys.executable, "-I", "-c", PROLOGUE + program)
+    return CommandProvider(command_config(argv, search_path=host.search_path, **options), host)  # type: ignore[arg-type]
+
+
+def test_a_program_of_a_few_lines_edits_through_the_wire(
+    host: ToolHost, request_for: Make, call_of: CallOf, workspace: CandidateWorkspace
+) -> None:
+    """Every mutation of the wire is applied by the host, in order."""
+    program = """
+edits = [
+  {"op": "edit", "path": "a.txt", "old": "two", "new": "TWO"},
+  {"op": "write", "path": "new/x.bin", "base64": "AP8=", "executable": True},
+  {"op": "rename", "path": "pkg/b.txt", "to": "pkg/c.txt"},
+  {"op": "symlink", "path": "link", "to": "a.txt"},
+  {"op": "set-mode", "path": "pkg/c.txt", "executable": True},
+  {"op": "write", "path": "gone.txt", "text": "x"},
+  {"op": "delete", "path": "gone.txt"},
+]
+answer(generation={"summary": "done", "edits": edits})
+"""
+    result = provider(host, program, directory="empty").execute(call_of(request_for("generation")))
+    assert result.generation is not None
+    assert result.generation.summary == "done"
+    assert {path: workspace.mode(path) for path in workspace.paths()} == {
+        b"a.txt": "regular",
+        b"link": "symlink",
+        b"new/x.bin": "executable",
+        b"pkg/c.txt": "executable",
+    }
+    assert workspace.read(b"a.txt") == b"one\nTWO\n"
+    assert workspace.read(b"new/x.bin") == b"\x00\xff"
+
+
+def test_a_program_may_just_change_files_in_its_copy(
+    host: ToolHost, request_for: Make, call_of: CallOf, workspace: CandidateWorkspace
+) -> None:
+    """In a copy of the candidate, the differences count."""
+    provider(host, "open('a.txt','a').write('three\\n'); answer(generation={})").execute(
+        call_of(request_for("generation"))
+    )
+    assert workspace.read(b"a.txt") == b"one\ntwo\nthree\n"
+
+
+def test_interpretation_plan_and_review_become_canonical_documents(
+    host: ToolHost, request_for: Make, call_of: CallOf
+) -> None:
+    """The host sets identity, objective and digests; the program only says what it thinks."""
+    program = """
+match asked["request"]["operation"]:
+    case "interpretation": answer(interpretation={"assumptions": ["a"]})
+    case "planning": answer(plan={"steps": [{"id": "s", "intended_changes": [{"pattern": "a.txt", "operations": ["modify"]}]}]})
+    case "review-observation": answer(review={"outcome": "revise", "findings": [{"id": "f", "severity": "major", "text": "no"}]})
+"""
+    made = provider(host, program, operations=("interpretation", "planning", "review-observation", "generation"))
+    interpreted = made.execute(call_of(request_for("interpretation"))).interpretation
+    assert interpreted is not None
+    assert (interpreted.objective, interpreted.assumptions) == ("Tidy up", ("a",))
+    planned = made.execute(call_of(request_for("planning"))).plan
+    assert planned is not None
+    assert (planned.generation, planned.promise, planned.steps[0].intended_changes[0].pattern) == (
+        1,
+        "declared",
+        "a.txt",
+    )
+    reviewed = made.execute(call_of(request_for("review-observation"))).review
+    assert reviewed is not None
+    assert (reviewed.outcome, reviewed.reviewers) == ("revise", ("command",))
+
+
+def test_a_program_that_only_generates_gets_the_hosts_plan(host: ToolHost, request_for: Make, call_of: CallOf) -> None:
+    """Operations it does not claim are answered by the host's fixed interpretation and plan."""
+    made = provider(host, "sys.exit(9)", operations=("generation",), promise=("pkg/**",))
+    assert set(made.describe().operations) == {"generation", "interpretation", "planning"}
+    assert made.execute(call_of(request_for("interpretation"))).outcome == "completed"
+    plan = made.execute(call_of(request_for("planning"))).plan
+    assert plan is not None
+    assert plan.steps[0].intended_changes[0].pattern == "pkg/**"
+    with pytest.raises(ProviderFailure) as caught:
+        made.execute(call_of(request_for("review-observation")))
+    assert caught.value.outcome == "unsupported-capability"
+
+
+@pytest.mark.parametrize(
+    ("program", "outcome", "kind"),
+    [
+        ("sys.exit(1)", "unavailable", "crash"),
+        ("os.abort()", "unavailable", "crash"),
+        ("", "invalid-output", "malformed-output"),
+        ("print('{')", "invalid-output", "malformed-output"),
+        ("answer(generation={}); answer(generation={})", "invalid-output", "malformed-output"),
+        ("answer(generation={'extra': 1})", "invalid-output", "malformed-output"),
+        ("answer(generation={'edits': [{'op': 'delete', 'path': '../x'}]})", "invalid-output", "malformed-output"),
+        (
+            "answer(generation={'edits': [{'op': 'write', 'path': '.git/config', 'text': ''}]})",
+            "invalid-output",
+            "malformed-output",
+        ),
+        ("answer(generation={'edits': [{'op': 'rename', 'path': 'a.txt'}]})", "invalid-output", "malformed-output"),
+        ("answer(generation={'edits': [{'op': 'set-mode', 'path': 'a.txt'}]})", "invalid-output", "malformed-output"),
+        ("sys.stdout.write('x' * 3_000_000)", "invalid-output", "output-too-long"),
+        ("time.sleep(600)", "timed-out", "timeout"),
+        (
+            "answer(failure={'outcome': 'unavailable', 'failure_kind': 'rate-limited', 'detail': 'later'})",
+            "unavailable",
+            "rate-limited",
+        ),
+    ],
+)
+def test_a_program_that_misbehaves_is_typed(
+    host: ToolHost, request_for: Make, call_of: CallOf, program: str, outcome: str, kind: str
+) -> None:
+    """Crash, silence, prose, a second document, a foreign member, a bad path, too much, too late: each has its kind."""
+    made = provider(host, program, directory="empty", max_stdout_bytes=1_000_000)
+    with pytest.raises(ProviderFailure) as caught:
+        made.execute(call_of(request_for("generation", deadline_ms=3_000)))
+    assert (caught.value.outcome, caught.value.failure_kind) == (outcome, kind)
+
+
+def test_a_plan_outside_its_ranges_is_malformed(host: ToolHost, request_for: Make, call_of: CallOf) -> None:
+    """Values that no document can hold are the provider's fault, not ours."""
+    made = provider(host, "answer(plan={'steps': [{'id': 'not a name'}]})")
+    with pytest.raises(ProviderFailure) as caught:
+        made.execute(call_of(request_for("planning")))
+    assert (caught.value.outcome, caught.value.failure_kind) == ("invalid-output", "malformed-output")
+
+
+def test_a_cancelled_call_starts_nothing(host: ToolHost, request_for: Make, call_of: CallOf) -> None:
+    """A cancellation that was already asked for ends the call before the program starts."""
+    with pytest.raises(ProviderFailure) as caught:
+        provider(host, "answer(generation={})").execute(call_of(request_for("generation"), cancelled=True))
+    assert (caught.value.outcome, caught.value.failure_kind) == ("cancelled", "cancelled")
+
+
+def test_a_child_left_behind_is_ended_and_counted(host: ToolHost, request_for: Make, call_of: CallOf) -> None:
+    """A background child in a session of its own does not outlive the call, and the call says that there was one."""
+    program = "subprocess.Popen(['sleep', '600'], start_new_session=True); answer(generation={})"
+    call = call_of(request_for("generation"))
+    assert provider(host, program).execute(call).outcome == "completed"
+    assert getattr(call.observer, "survivors", 0) >= 1
+    assert getattr(call.observer, "remaining", None) == 0
+
+
+def test_stderr_is_evidence_not_authority(host: ToolHost, request_for: Make, call_of: CallOf) -> None:
+    """Lines on standard error reach the observer and nothing else."""
+    call = call_of(request_for("generation"))
+    provider(host, "print('thinking', file=sys.stderr); answer(generation={})").execute(call)
+    assert "thinking" in getattr(call.observer, "lines", ())
