@@ -112,7 +112,7 @@ class ScriptedProvider:
         name: str = "scripted",
         reports_usage: bool = False,
     ) -> None:
-        self._steps = {operation: list(steps) for operation, steps in script.items()}
+        self._steps: dict[Operation, list[Step]] = {operation: list(steps) for operation, steps in script.items()}
         self._default = default
         claimed: Iterable[Operation] = OPERATIONS if default is not None else self._steps
         self._claimed = as_set(claimed)

@@ -1,0 +1,96 @@
+"""Budgets: consumption is derived, and each limit trips at N and not at N - 1."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from synthesis.budgets import CallRecord, Consumption, Spent, consume, spent, tripped
+from synthesis.commands import RecordCall, RecordEvaluation
+from synthesis.documents import Budgets
+
+UNLIMITED = Budgets(retries=0, replans=0, provider_calls=None, wall_clock_ms=None, tokens=None, cost_microunits=None)
+
+records = st.builds(
+    CallRecord,
+    operation=st.just("generation"),
+    duration_ms=st.none() | st.integers(0, 1000),
+    deadline_ms=st.integers(0, 1000),
+    tokens=st.none() | st.integers(0, 1000),
+    cost_microunits=st.none() | st.integers(0, 1000),
+)
+
+
+def used(**members: int) -> Consumption:
+    zero = dict.fromkeys(Consumption.__dataclass_fields__, 0)
+    return Consumption(**{**zero, **members})
+
+
+def limited(**members: int) -> Budgets:
+    rest = {name: getattr(UNLIMITED, name) for name in Budgets.__struct_fields__}
+    return Budgets(**{**rest, **members})
+
+
+@pytest.mark.parametrize(
+    ("limit", "member", "breaker"),
+    [
+        ("provider_calls", "calls", "calls"),
+        ("wall_clock_ms", "wall_clock_ms", "wall-clock"),
+        ("tokens", "tokens", "tokens"),
+        ("cost_microunits", "cost_microunits", "cost"),
+    ],
+)
+@pytest.mark.parametrize("granted", [1, 7])
+def test_each_limit_trips_at_n_and_not_before(limit: str, member: str, breaker: str, granted: int) -> None:
+    """N - 1 is still inside the limit, N is the end of it; without a limit nothing trips."""
+    budgets = limited(**{limit: granted})
+    assert tripped(budgets, used(**{member: granted - 1})) is None
+    assert tripped(budgets, used(**{member: granted})) == breaker
+    assert tripped(budgets, used(**{member: granted + 1})) == breaker
+    assert tripped(UNLIMITED, used(**{member: granted})) is None
+
+
+def test_a_limit_of_nothing_allows_nothing() -> None:
+    """Zero trips before the first call."""
+    assert tripped(limited(tokens=0), used()) == "tokens"
+
+
+def test_the_first_tripped_limit_is_named_in_a_fixed_order() -> None:
+    """Calls before wall clock before tokens before cost."""
+    every = limited(provider_calls=1, wall_clock_ms=1, tokens=1, cost_microunits=1)
+    assert tripped(every, used(calls=1, wall_clock_ms=1, tokens=1, cost_microunits=1)) == "calls"
+    assert tripped(every, used(wall_clock_ms=1, tokens=1, cost_microunits=1)) == "wall-clock"
+    assert tripped(every, used(tokens=1, cost_microunits=1)) == "tokens"
+    assert tripped(every, used(cost_microunits=1)) == "cost"
+
+
+def test_an_open_intent_counts_its_deadline_and_what_was_not_reported_is_counted() -> None:
+    """A crash buys no time, and a call without usage is visible as such."""
+    calls = [
+        CallRecord("planning", 40, 1000, 7, None),
+        CallRecord("generation", None, 1000, None, 5),
+        CallRecord("generation", 0, 1000, 3, 5),
+    ]
+    assert consume(calls) == Consumption(
+        calls=3, wall_clock_ms=1040, tokens=10, cost_microunits=10, calls_without_tokens=1, calls_without_cost=1
+    )
+
+
+@given(st.lists(records, max_size=8), records)
+def test_consumption_never_shrinks(earlier: list[CallRecord], later: CallRecord) -> None:
+    """One more call never makes any sum smaller, so a tripped breaker stays tripped."""
+    before, after = consume(earlier), consume([*earlier, later])
+    for member in Consumption.__dataclass_fields__:
+        assert getattr(after, member) >= getattr(before, member)
+
+
+def test_what_a_state_spent_is_granted_minus_left(world: Any) -> None:
+    """Nothing is stored: the numbers come from the session and the state."""
+    state = world.at("evaluating")
+    assert spent(state) == Spent(0, 0, 0)
+    state = world.accept(state, RecordCall("evaluation-observation"))
+    state = world.accept(state, RecordEvaluation(world.evaluation(state, "retry-generation")))
+    assert spent(state) == Spent(retries=1, replans=0, calls=1)
