@@ -9,31 +9,10 @@ from typing import Any
 
 import pytest
 
-EFFECTS = frozenset(
-    [
-        "asyncio",
-        "fcntl",
-        "glob",
-        "http",
-        "io",
-        "logging",
-        "mmap",
-        "multiprocessing",
-        "os",
-        "random",
-        "secrets",
-        "select",
-        "shutil",
-        "signal",
-        "socket",
-        "sqlite3",
-        "subprocess",
-        "tempfile",
-        "time",
-        "urllib",
-        "uuid",
-    ]
-)
+EFFECTS = frozenset({
+    "asyncio", "fcntl", "glob", "http", "io", "logging", "mmap", "multiprocessing", "os", "random", "secrets",
+    "select", "shutil", "signal", "socket", "sqlite3", "subprocess", "tempfile", "time", "urllib", "uuid",
+})  # fmt: skip
 CALLS = frozenset({"open", "print", "input", "exec", "eval", "__import__", "Path", "Thread", "Timer"})
 OWNERS = frozenset({"Path", "threading", "date", "datetime"})
 ALLOWED = frozenset({"threading.Lock"})
