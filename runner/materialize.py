@@ -128,7 +128,7 @@ def _fill(reader: BaseReader, root: int) -> StatIndex:
                     os.mkdir(folder, 0o700, dir_fd=root)
                     folders.add(folder)
     with _Folder(root) as open_folder:
-        for path, data in read_all(reader, modes):
+        for path, data in read_all(reader, list(modes)):
             mode = modes.pop(path)
             folder, _, name = path.rpartition(b"/")
             key = _write(open_folder.at(folder), name, mode, data)
