@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final, Literal, TypeAlias
 
+from runner.documents import FileState
 from savant.contracts.document import Document, Part
 from savant.contracts.scalars import (
     Code,
@@ -18,7 +19,6 @@ from savant.contracts.scalars import (
     Set,
     Text,
 )
-from runner.documents import FileState
 from synthesis.documents import IntendedChange, Limitation, OperationKind
 
 Outcome: TypeAlias = Literal["admitted", "admitted-with-conditions", "waiting", "refused", "uncertifiable"]

@@ -120,10 +120,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
             err=True,
         )
         raise SystemExit(EXITS["usage"].code)
-    raise SystemExit(_run(arguments))
+    raise SystemExit(run_command(arguments))
 
 
-def _run(arguments: Sequence[str] | None) -> int:
+def run_command(arguments: Sequence[str] | None) -> int:
+    """Run one command in this process; its exit code. Errors become words on stderr."""
     try:
         outcome: Any = cli.main(args=None if arguments is None else list(arguments), standalone_mode=False)
     except click.exceptions.Abort:

@@ -75,8 +75,11 @@ def test_interpretation_plan_and_review_become_canonical_documents(
     program = """
 match asked["request"]["operation"]:
     case "interpretation": answer(interpretation={"assumptions": ["a"]})
-    case "planning": answer(plan={"steps": [{"id": "s", "intended_changes": [{"pattern": "a.txt", "operations": ["modify"]}]}]})
-    case "review-observation": answer(review={"outcome": "revise", "findings": [{"id": "f", "severity": "major", "text": "no"}]})
+    case "planning":
+        promise = [{"pattern": "a.txt", "operations": ["modify"]}]
+        answer(plan={"steps": [{"id": "s", "intended_changes": promise}]})
+    case "review-observation":
+        answer(review={"outcome": "revise", "findings": [{"id": "f", "severity": "major", "text": "no"}]})
 """
     made = provider(host, program, operations=("interpretation", "planning", "review-observation", "generation"))
     interpreted = made.execute(call_of(request_for("interpretation"))).interpretation

@@ -1,0 +1,158 @@
+"""``init`` and ``doctor``: what a project has, and what a run would need."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+
+from savant.cli.exits import EXITS
+from savant.cli.options import format_option, repository_option
+from savant.cli.render import Output, table
+from savant.contracts.errors import SavantError, UsageError
+
+MAX_READ = 1024 * 1024
+
+
+@click.command("init", help="Write commented .savant files to review and commit. Overwrites nothing.")
+@repository_option
+@click.option("--domain", help="The repository's name in receipts (default: proposed from the folder).")
+@click.option("--try-checks/--no-try-checks", default=True, help="Run each check that was found once on the base.")
+@format_option
+def init(repo: str, domain: str | None, try_checks: bool, format_: str) -> int:
+    """Write ``.savant/config.toml`` and ``.savant/policy.toml`` where there are none."""
+    from admission.policy import policy_toml, starter_policy
+    from driver.onboarding import config_toml, find_checks, find_normalisers
+    from savant.cli.workbench import Workbench
+    from savant.files.atomic import create_only
+
+    output = Output(as_json=format_ == "json")
+    with Workbench(repo) as bench:
+        root = _need_checkout(bench.checkout)
+        checks, normalisers = find_checks(_reader(root)), find_normalisers(_reader(root))
+        folder = root / ".savant"
+        files = {
+            "config.toml": config_toml(domain or root.name, checks, normalisers),
+            "policy.toml": policy_toml(starter_policy()),
+        }
+        kept = [name for name in files if (folder / name).exists()]
+        folder.mkdir(exist_ok=True)
+        written = []
+        for name, text in files.items():
+            if name not in kept:
+                create_only(folder / name, text.encode("utf-8"), 0o644)
+                written.append(name)
+        tried = _try_checks(bench, checks) if try_checks else {}
+    output.document(
+        "init",
+        "ok",
+        0,
+        {
+            "written": written,
+            "kept": kept,
+            "checks": [{"id": c.id, "command": c.command, "base": tried.get(c.id, "not-tried")} for c in checks],
+            "normalisers": [n.id for n in normalisers],
+        },
+    )
+    if not output.as_json:
+        output.say(*(f"wrote .savant/{name}" for name in written))
+        output.say(*(f"kept .savant/{name}: it was there" for name in kept))
+        for check in checks:
+            output.say(f"check {check.id}: {check.command} (seen in {check.seen_in}); on the base: {tried.get(check.id, 'not tried')}")
+        if not checks:
+            output.say("no test command was found: without one every candidate waits for a person")
+        output.say(*(f"formatter {n.id}: {n.command} (from the pre-commit configuration)" for n in normalisers))
+        output.say("", "Review them, then: git add .savant && git commit", "They are in force once they are committed.")
+    return 0
+
+
+def _try_checks(bench: object, checks: tuple[object, ...]) -> dict[str, str]:
+    """Run each check once on a fresh copy of the base; how it ended, in a word."""
+    from driver.trial import try_checks
+
+    return try_checks(bench, checks)  # type: ignore[arg-type]
+
+
+def _need_checkout(checkout: Path | None) -> Path:
+    if checkout is None:
+        raise UsageError("usage.bare", "A bare repository has no working tree to write .savant into.")
+    return checkout
+
+
+def _reader(root: Path) -> object:
+    from savant.files.atomic import read_optional
+
+    def read(name: str) -> bytes | None:
+        try:
+            return read_optional(root / name, max_bytes=MAX_READ)
+        except SavantError:
+            return None
+
+    return read
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that doctor looked at."""
+
+    name: str
+    ready: bool
+    detail: str
+    fix: str
+
+
+@click.command("doctor", help="Say what is here and what is missing, with the command that supplies it.")
+@repository_option
+@format_option
+def doctor(repo: str, format_: str) -> int:
+    """Look at git, the repository, the ledger, the sandbox level and the checks."""
+    output = Output(as_json=format_ == "json")
+    findings = _examine(repo)
+    ending = "ok" if all(f.ready for f in findings) else "not-ready"
+    code = EXITS[ending].code
+    output.document(
+        "doctor",
+        ending,
+        code,
+        {"findings": [{"name": f.name, "ready": f.ready, "detail": f.detail, "fix": f.fix} for f in findings]},
+    )
+    if not output.as_json:
+        output.say(*table(("ok" if f.ready else "MISSING", f.name, f.detail) for f in findings))
+        output.say(*(f"  {f.name}: {f.fix}" for f in findings if not f.ready and f.fix))
+    return code
+
+
+def _examine(repo: str) -> list[Finding]:
+    from driver.onboarding import find_checks
+    from savant.cli.places import find_places
+    from savant.cli.workbench import Workbench, find_tool
+
+    places = find_places()
+    findings = [
+        Finding(
+            "git",
+            find_tool(places, "git") is not None,
+            str(find_tool(places, "git") or "not on PATH"),
+            "Install git 2.36 or later.",
+        )
+    ]
+    try:
+        with Workbench(repo) as bench:
+            commit = bench.repository.resolve_commit("HEAD")
+            findings.append(Finding("repository", True, f"{bench.repository.common_dir}, HEAD {commit[:17]}", ""))
+            findings.append(
+                Finding("ledger", True, str(bench.directory) if bench.has_ledger() else "none yet; the first run makes it", "")
+            )
+            checkout = bench.checkout
+            checks = () if checkout is None else find_checks(_reader(checkout))  # type: ignore[arg-type]
+            found = "; ".join(check.command for check in checks)
+            findings.append(
+                Finding("checks", bool(checks), found or "no test command found", 'Pass one: savant run --check "COMMAND"')
+            )
+            findings.append(
+                Finding("sandbox", True, f"level {bench.processes.level}: none (session, limits and sweep only)", "")
+            )
+    except SavantError as error:
+        findings.append(Finding("repository", False, error.message, error.fix))
+    return findings

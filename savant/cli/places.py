@@ -1,0 +1,53 @@
+"""Where a person's files are: the only reader of the environment, beside the traceback switch."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """The person's folders and the environment as it was at the start.
+
+    :param config: pins, trusted policies.
+    :param data: private keys.
+    :param scratch: disposable copies, outside every repository.
+    """
+
+    config: Path
+    data: Path
+    scratch: Path
+    search_path: str
+    environment: Mapping[str, str]
+    cwd: Path
+
+
+def find_places(environment: Mapping[str, str] | None = None) -> Places:
+    """The places of this process, by the XDG rules; ``SAVANT_HOME`` puts all of them into one folder."""
+    known = dict(os.environ if environment is None else environment)
+    home = Path(known.get("HOME") or "~").expanduser()
+    one = known.get("SAVANT_HOME")
+    if one:
+        root = Path(one).absolute()
+        config, data, scratch = root / "config", root / "data", root / "scratch"
+    else:
+        config = _folder(known, "XDG_CONFIG_HOME", home / ".config")
+        data = _folder(known, "XDG_DATA_HOME", home / ".local" / "share")
+        scratch = _folder(known, "XDG_CACHE_HOME", home / ".cache") / "scratch"
+    path = ":".join(entry for entry in known.get("PATH", "").split(":") if entry.startswith("/"))
+    return Places(
+        config=config,
+        data=data,
+        scratch=scratch,
+        search_path=path or "/usr/local/bin:/usr/bin:/bin",
+        environment=known,
+        cwd=Path.cwd(),
+    )
+
+
+def _folder(environment: Mapping[str, str], name: str, default: Path) -> Path:
+    value = environment.get(name, "")
+    return (Path(value) if value.startswith("/") else default) / "savant"
