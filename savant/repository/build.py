@@ -19,7 +19,7 @@ from types import MappingProxyType
 from typing import Final, Protocol
 
 from savant.contracts.digest import raw_digest
-from savant.contracts.errors import RefusedInput
+from savant.contracts.errors import PortError, RefusedInput
 from savant.repository.git import Repository
 from savant.repository.manifest import MAX_DEPTH, Manifest, too_deep
 from savant.repository.node import MODE_BYTES, Entry, MemoryNodes, encode_entries, encode_node, gitlink_digest
@@ -168,7 +168,11 @@ _FILES: Final = frozenset(_MODES) - {b"160000", b"040000"}
 def _listed(repository: Repository, oid: str) -> dict[bytes, _Folder] | None:
     """The folders of a tree by path, as one listing shows them; None when it shows something unusual."""
     folders: dict[bytes, _Folder] = {b"": _Folder(oid.encode())}
-    for record in repository.listing(oid, trees=True):
+    try:
+        listing = repository.listing(oid, trees=True)
+    except PortError:
+        return None  # reading the raw trees tells what is wrong with which
+    for record in listing:
         meta, path = record.split(b"\t", 1)
         slash = path.rfind(b"/")
         folder = folders.get(path[:slash] if slash >= 0 else b"")

@@ -112,11 +112,15 @@ def encode_node(children: Mapping[bytes, Entry]) -> bytes:
 def encode_entries(entries: Iterable[tuple[bytes, bytes, bytes]]) -> bytes:
     """The bytes of a folder's node, from ``(name, mode byte, digest)`` in any order.
 
-    :raises RefusedInput: ``refused.bad-name`` for a name that no file can have; ``refused.malformed-node`` for a
-        digest that has not 32 bytes.
+    :raises RefusedInput: ``refused.bad-name`` for a name that no file can have; ``refused.duplicate-path``;
+        ``refused.malformed-node`` for a digest that has not 32 bytes.
     """
     parts = [HEADING]
+    previous = b""
     for name, mode, digest in sorted(entries):
+        if name == previous and name:
+            raise RefusedInput("refused.duplicate-path", f"A folder lists {name!r} twice.")
+        previous = name
         if name in _NOT_NAMES or b"/" in name or b"\0" in name:
             check_name(name)
         if len(digest) != RAW_BYTES:
