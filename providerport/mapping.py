@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import TypeAlias, assert_never
 
 from msgspec import structs
 
@@ -69,6 +69,8 @@ def _expected(state: State, operation: Operation) -> _Expected:
             return _Expected(Plan, state.plan_digest, state.generation, state.expected_attempt)
         case "evaluation-observation":
             return _Expected(Attempt, state.attempt_digest, state.generation, state.attempt_number)
+        case _:
+            assert_never(operation)
 
 
 def build_request(
@@ -165,6 +167,8 @@ def to_command(
             return RecordPlanReview(payload)
         case GenerationClaim() | Evaluation():
             return Refusal(state, "not-a-command", REFUSALS["not-a-command"])
+        case _:
+            assert_never(payload)
 
 
 def _verified(state: State, request: Sealed[Request], result: Sealed[Result], receipt: Sealed[Receipt]) -> Payload:
