@@ -21,9 +21,17 @@ from typing import Final, Protocol
 from savant.contracts.digest import raw_digest
 from savant.contracts.errors import PortError, RefusedInput
 from savant.repository.git import Repository
-from savant.repository.manifest import MAX_DEPTH, Manifest, too_deep
+from savant.repository.manifest import MAX_DEPTH, Manifest, from_entries, too_deep
 from savant.repository.node import MODE_BYTES, Entry, MemoryNodes, encode_entries, encode_node, gitlink_digest
-from savant.repository.objects import ObjectFormat, TreeEntry, mode_of, object_id, parse_tree, require_type
+from savant.repository.objects import (
+    ObjectFormat,
+    ObjectSource,
+    TreeEntry,
+    mode_of,
+    object_id,
+    parse_tree,
+    require_type,
+)
 
 _POINT_READS: Final = 100
 """Up to so many blobs are read through the process that already runs."""
@@ -67,14 +75,17 @@ class ManifestCache(Protocol):
         ...
 
 
-def build_manifest(repository: Repository, tree: str, cache: ManifestCache | None = None) -> Manifest:
+def build_manifest(repository: ObjectSource, tree: str, cache: ManifestCache | None = None) -> Manifest:
     """The manifest of a git tree (a ``GitId`` or hex id).
 
+    :param repository: a :class:`Repository`; any other source is read entry by entry, without a cache.
     :param cache: None computes everything anew.
     :raises PortError: ``port.missing-object``, and as git reads do.
     :raises RefusedInput: ``refused.malformed-object``, ``refused.bad-name``, ``refused.duplicate-path``,
         ``refused.file-directory-conflict``, ``refused.too-deep``: a tree that no checkout could hold.
     """
+    if not isinstance(repository, Repository):
+        return _from_source(repository, tree)
     oid = repository.hex_id(tree)
     if cache is None:
         root, learned = _cold(repository, oid)
@@ -87,6 +98,21 @@ def build_manifest(repository: Repository, tree: str, cache: ManifestCache | Non
     root, learned = _partly(repository, oid, cache)
     _remember(cache, format_, learned)
     return Manifest(root, MemoryNodes(dict(learned.nodes.items()), under=nodes))
+
+
+def _from_source(source: ObjectSource, tree: str) -> Manifest:
+    entries = source.list_tree(tree)
+    blobs = dict.fromkeys(entry.oid for entry in entries if entry.mode not in _NOT_FILES)
+    digests = {oid: raw_digest(data) for oid, data in source.read_blobs(blobs)}
+    return from_entries(
+        (
+            entry.path,
+            Entry("gitlink", gitlink_digest(f"{source.object_format}:{entry.oid}"))
+            if entry.mode == "gitlink"
+            else Entry(entry.mode, digests[entry.oid]),
+        )
+        for entry in entries
+    )
 
 
 def _remember(cache: ManifestCache, format_: ObjectFormat, learned: Learned) -> MemoryNodes:

@@ -28,6 +28,7 @@ from savant.repository.objects import (
     mode_of,
     parse_commit,
     require_type,
+    unborn_head,
     unknown_revision,
 )
 from savant.repository.reader import MAX_OBJECT_BYTES, BulkRead, GitObject, ObjectReader, missing
@@ -141,11 +142,7 @@ class Repository:
             if done.returncode == 0 and is_hex(self._format, oid) and self._reader.find(oid) is None:
                 return missing(oid)
             if done.returncode != 0 and name in ("HEAD", "@"):
-                return RefusedInput(
-                    "refused.unborn-head",
-                    "The repository has no commit yet.",
-                    fix="Make a first commit, or name a revision.",
-                )
+                return unborn_head()
         return unknown_revision(name)
 
     def commit(self, oid: str) -> Commit:

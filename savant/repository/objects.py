@@ -125,6 +125,13 @@ def unknown_revision(rev: str) -> RefusedInput:
     )
 
 
+def unborn_head() -> RefusedInput:
+    """The error for HEAD before the first commit."""
+    return RefusedInput(
+        "refused.unborn-head", "The repository has no commit yet.", fix="Make a first commit, or name a revision."
+    )
+
+
 def mode_of(git_mode: int) -> Mode:
     """Our mode for git's octal one; old group-writable files are regular, as git itself reads them.
 
