@@ -67,11 +67,11 @@ ALIASES: Final[Mapping[str, str]] = MappingProxyType(
 class LazyGroup(click.Group):
     """Lists commands from the table and imports a command's module only when it is called."""
 
-    def list_commands(self, ctx: click.Context) -> list[str]:
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click gives it
         """The names, in the table's order."""
         return list(COMMANDS)
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - click gives it
         """The command of a name or alias."""
         name = ALIASES.get(cmd_name, cmd_name)
         if name not in COMMANDS:
@@ -80,7 +80,7 @@ class LazyGroup(click.Group):
         command: click.Command = getattr(importlib.import_module(f"savant.cli.{module}"), attribute)
         return command
 
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         """The table as help, without importing anything."""
         with formatter.section("Commands"):
             formatter.write_dl([(name, row[2]) for name, row in COMMANDS.items()])

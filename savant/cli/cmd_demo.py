@@ -46,7 +46,9 @@ OBJECTIVE: Final = "Members get a tenth off"
 
 
 @click.command("demo", help="Run the whole chain on a small repository made for it. Needs ruff and pytest.")
-@click.option("--directory", type=click.Path(), help="Where to make it (default: a new folder under the temporary one).")
+@click.option(
+    "--directory", type=click.Path(), help="Where to make it (default: a new folder under the temporary one)."
+)
 def demo(directory: str | None) -> int:
     """Run the chain and show every command; the exit code of the first step that did not end as it should."""
     import tempfile
@@ -139,5 +141,3 @@ def _tampered(ledger: Path, copy: Path) -> Path:
     if bytes(changed) == line:  # pragma: no cover - one bit was flipped
         raise InternalError("internal.demo", "The copy was not changed.")
     return copy
-
-

@@ -59,7 +59,9 @@ def init(repo: str, domain: str | None, try_checks: bool, format_: str) -> int:
         output.say(*(f"wrote .savant/{name}" for name in written))
         output.say(*(f"kept .savant/{name}: it was there" for name in kept))
         for check in checks:
-            output.say(f"check {check.id}: {check.command} (seen in {check.seen_in}); on the base: {tried.get(check.id, 'not tried')}")
+            output.say(
+                f"check {check.id}: {check.command} (seen in {check.seen_in}); on the base: {tried.get(check.id, 'not tried')}"
+            )
         if not checks:
             output.say("no test command was found: without one every candidate waits for a person")
         output.say(*(f"formatter {n.id}: {n.command} (from the pre-commit configuration)" for n in normalisers))
@@ -142,13 +144,20 @@ def _examine(repo: str) -> list[Finding]:
             commit = bench.repository.resolve_commit("HEAD")
             findings.append(Finding("repository", True, f"{bench.repository.common_dir}, HEAD {commit[:17]}", ""))
             findings.append(
-                Finding("ledger", True, str(bench.directory) if bench.has_ledger() else "none yet; the first run makes it", "")
+                Finding(
+                    "ledger",
+                    True,
+                    str(bench.directory) if bench.has_ledger() else "none yet; the first run makes it",
+                    "",
+                )
             )
             checkout = bench.checkout
             checks = () if checkout is None else find_checks(_reader(checkout))  # type: ignore[arg-type]
             found = "; ".join(check.command for check in checks)
             findings.append(
-                Finding("checks", bool(checks), found or "no test command found", 'Pass one: savant run --check "COMMAND"')
+                Finding(
+                    "checks", bool(checks), found or "no test command found", 'Pass one: savant run --check "COMMAND"'
+                )
             )
             findings.append(
                 Finding("sandbox", True, f"level {bench.processes.level}: none (session, limits and sweep only)", "")

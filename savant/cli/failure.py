@@ -6,6 +6,7 @@ import os
 import sys
 import traceback
 from collections.abc import Sequence
+from itertools import pairwise
 
 from savant.cli.exits import EXITS, ending_of_error
 from savant.cli.render import Output

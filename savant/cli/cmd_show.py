@@ -1,0 +1,284 @@
+"""``diff``, ``patch``, ``show`` and ``runs``: what a run made, for reading."""
+
+from __future__ import annotations
+
+import datetime as dt
+import sys
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from savant.cli.options import format_option, repository_option, run_argument
+from savant.cli.render import Output, short, table
+
+if TYPE_CHECKING:
+    from driver.history import RunHistory
+    from savant.cli.workbench import Workbench
+
+
+def patch_bytes(bench: Workbench, history: RunHistory) -> bytes:
+    """The patch of a run's candidate, each content verified against its digest."""
+    from runner.documents import FileState
+    from runner.patch import patch_of
+    from savant.cli.lookup import candidate_of, candidate_tree
+    from savant.files.paths import to_raw
+
+    candidate = candidate_of(history).document
+    tree = candidate_tree(bench, candidate)
+    contents: dict[str, bytes] = {}
+    for operation in candidate.operations:
+        path = to_raw(operation.path)
+        for state, reader in ((operation.before, tree.base), (operation.after, tree)):
+            if state is not None and state.mode != "gitlink":
+                contents[state.content_digest] = reader.read(path)
+
+    def read(state: FileState) -> bytes:
+        return contents.get(state.content_digest, state.content_digest.encode("ascii"))
+
+    return patch_of(candidate.operations, read, object_format=bench.repository.object_format)
+
+
+@click.command("patch", help="Write the candidate of a run to stdout, as a patch that git applies.")
+@run_argument
+@repository_option
+def patch(run: str, repo: str) -> int:
+    """Print the patch, byte for byte."""
+    from savant.cli.lookup import find_run
+    from savant.cli.workbench import Workbench
+
+    with Workbench(repo) as bench:
+        Output(as_json=False).raw(patch_bytes(bench, find_run(bench, run).history))
+    return 0
+
+
+@click.command("diff", help="Show the candidate of a run as a diff.")
+@run_argument
+@repository_option
+@format_option
+def diff(run: str, repo: str, format_: str) -> int:
+    """Print the diff: coloured on a terminal, plain elsewhere."""
+    from savant.cli.lookup import candidate_of, find_run
+    from savant.cli.workbench import Workbench
+
+    output = Output(as_json=format_ == "json")
+    with Workbench(repo) as bench:
+        history = find_run(bench, run).history
+        text = patch_bytes(bench, history).decode("utf-8", "replace")
+        candidate = candidate_of(history)
+    output.document(
+        "diff",
+        "ok",
+        0,
+        {
+            "run": history.run_id,
+            "candidate": candidate.digest,
+            "operations": [{"path": o.path, "kind": o.kind, "source": o.source} for o in candidate.document.operations],
+            "diff": text,
+        },
+    )
+    if not output.as_json:
+        if sys.stdout.isatty():
+            _coloured(text)
+        else:
+            output.say(*text.splitlines())
+    return 0
+
+
+def _coloured(text: str) -> None:
+    from rich.console import Console
+    from rich.text import Text
+
+    from savant.cli.render import safe
+
+    styles = {"+": "green", "-": "red", "@": "cyan", "d": "bold", "i": "dim"}
+    console = Console(highlight=False, soft_wrap=True)
+    for line in text.splitlines():
+        console.print(Text(safe(line), style=styles.get(line[:1], "")))
+
+
+@click.command("runs", help="List the runs of this repository, newest first.")
+@repository_option
+@click.option("--limit", type=click.IntRange(1, 10_000), default=20)
+@format_option
+def runs(repo: str, limit: int, format_: str) -> int:
+    """Print the index of runs; it is rebuilt from the ledger when it is empty."""
+    from savant.cli.lookup import ledger_store, rebuild_index
+    from savant.cli.workbench import Workbench
+
+    output = Output(as_json=format_ == "json")
+    with Workbench(repo) as bench:
+        rows = bench.database.list(limit=limit) if bench.has_ledger() else ()
+        if not rows and bench.has_ledger():
+            with ledger_store(bench) as store:
+                rebuild_index(bench, store)
+            rows = bench.database.list(limit=limit)
+    output.document(
+        "runs",
+        "ok",
+        0,
+        {
+            "runs": [
+                {
+                    "run": row.run_id,
+                    "started_at_ms": row.started_at_ms,
+                    "objective": row.objective,
+                    "base_commit": row.base_commit,
+                    "disposition": row.disposition,
+                    "candidate": row.candidate_digest,
+                }
+                for row in rows
+            ]
+        },
+    )
+    if not output.as_json:
+        output.say(
+            *table(
+                (row.run_id[:12], when(row.started_at_ms), row.disposition or "interrupted", row.objective[:70])
+                for row in rows
+            )
+        )
+        if not rows:
+            output.say('No run yet. Start one: savant run "..."')
+    return 0
+
+
+@click.command("show", help="Show a run: attempts, checks, decision, application.")
+@run_argument
+@repository_option
+@format_option
+def show(run: str, repo: str, format_: str) -> int:
+    """Print what a run did, from its records."""
+    from savant.cli.lookup import find_run
+    from savant.cli.workbench import Workbench
+
+    output = Output(as_json=format_ == "json")
+    with Workbench(repo) as bench:
+        found = find_run(bench, run)
+    members = summary(found.history)
+    output.document("show", "ok", 0, members)
+    if not output.as_json:
+        output.say(*show_lines(members))
+    return 0
+
+
+def summary(history: RunHistory) -> dict[str, Any]:
+    """What a run's records say, as plain data."""
+    from admission.documents import Decision, Verification
+    from candidateapply.documents import Receipt as ApplyReceipt
+    from driver.documents import Receipt as RunReceipt
+    from runner.documents import Candidate
+    from synthesis.documents import Attempt, Evaluation, Session
+
+    session, receipt, decision = history.last(Session), history.last(RunReceipt), history.last(Decision)
+    candidate, applied = history.last(Candidate), history.last(ApplyReceipt)
+    verification = history.last(Verification)
+    return {
+        "run": history.run_id,
+        "objective": None if session is None else session.document.objective,
+        "base_commit": None if session is None else session.document.base_commit,
+        "disposition": None if receipt is None else receipt.document.disposition,
+        "reason": None if receipt is None else receipt.document.reason,
+        "closed": history.is_closed,
+        "attempts": [
+            {"number": a.document.number, "outcome": a.document.outcome, "failure_kind": a.document.failure_kind}
+            for a in history.all(Attempt)
+        ],
+        "evaluations": [
+            {
+                "recommendation": e.document.recommendation,
+                "checks": [
+                    {
+                        "evaluator": c.evaluator,
+                        "check": c.check,
+                        "status": c.status,
+                        "base_status": c.base_status,
+                        "comparison": c.comparison,
+                        "required": c.required,
+                        "findings": [{"path": f.path, "line": f.line, "message": f.message} for f in c.findings],
+                    }
+                    for c in e.document.checks
+                ],
+            }
+            for e in history.all(Evaluation)
+        ],
+        "candidate": None
+        if candidate is None
+        else {
+            "digest": candidate.digest,
+            "change": candidate.document.change_digest,
+            "operations": [{"path": o.path, "kind": o.kind, "source": o.source} for o in candidate.document.operations],
+        },
+        "decision": None
+        if decision is None
+        else {
+            "digest": decision.digest,
+            "outcome": decision.document.outcome,
+            "reasons": [{"code": r.code, "path": r.path, "detail": r.detail} for r in decision.document.reasons],
+            "conditions": [
+                {"id": c.id, "reason": c.reason, "paths": list(c.paths)} for c in decision.document.conditions
+            ],
+            "acknowledged": [
+                {"condition": a.condition, "by": a.by, "is_requester": a.is_requester}
+                for a in decision.document.acknowledged
+            ],
+        },
+        "application": None
+        if applied is None
+        else {"digest": applied.digest, "disposition": applied.document.disposition},
+        "verification": None if verification is None else verification.document.status,
+    }
+
+
+def show_lines(members: dict[str, Any]) -> Iterator[str]:
+    """The summary for a person."""
+    yield f"run {members['run'][:12]}  {members['disposition'] or 'interrupted'}  {members['reason'] or ''}".rstrip()
+    yield f"  task: {members['objective']}"
+    yield f"  base: {members['base_commit']}"
+    for attempt, evaluation in zip_longest_lists(members["attempts"], members["evaluations"]):
+        if attempt is not None:
+            yield f"  attempt {attempt['number']}: {attempt['failure_kind'] or attempt['outcome']}"
+        if evaluation is not None:
+            yield f"    evaluation: {evaluation['recommendation']}"
+            yield from ("    " + line for line in check_lines(evaluation["checks"]))
+    if members["candidate"] is not None:
+        yield f"  candidate {short(members['candidate']['digest'])}"
+        yield from (f"    {o['kind']:<14} {o['path']}" for o in members["candidate"]["operations"])
+    if members["decision"] is not None:
+        yield f"  decision: {members['decision']['outcome']}"
+        yield from (f"    {r['code']}  {r['path'] or ''}  {r['detail']}" for r in members["decision"]["reasons"])
+    if members["application"] is not None:
+        yield f"  application: {members['application']['disposition']}"
+    if members["verification"] is not None:
+        yield f"  verification: {members['verification']}"
+
+
+WORDS = {"still-failing": "failed before too", "unavailable": "DID NOT RUN"}
+"""What people read instead of a status."""
+
+
+def check_lines(checks: list[dict[str, Any]]) -> Iterator[str]:
+    """The checks that did not simply pass, and a count of those that did."""
+    passed = sum(1 for c in checks if c["status"] == "passed" and c["comparison"] in (None, "fixed"))
+    for check in checks:
+        state = check["comparison"] or check["status"]
+        if check["status"] == "passed" and state in ("passed", "fixed", "new"):
+            continue
+        yield f"{WORDS.get(state, state)}: {check['evaluator']} {check['check']}"
+        for finding in check["findings"][:3]:
+            place = f"{finding['path']}:{finding['line']}: " if finding["path"] and finding["line"] else ""
+            yield f"    {place}{finding['message'].splitlines()[0] if finding['message'] else ''}"
+    if passed:
+        yield f"passed: {passed}"
+
+
+def zip_longest_lists(first: list[Any], second: list[Any]) -> Iterator[tuple[Any, Any]]:
+    """Both lists side by side, None where one is shorter."""
+    import itertools
+
+    return itertools.zip_longest(first, second)
+
+
+def when(at_ms: int) -> str:
+    """A time for a person, UTC to the minute."""
+    return dt.datetime.fromtimestamp(at_ms / 1000, tz=dt.UTC).strftime("%Y-%m-%d %H:%M")
