@@ -3,7 +3,7 @@
 For every kind in any package's ``DOCUMENTS``, under ``<kind>/v1/``:
 
 - ``valid/full.json`` and ``valid/minimal.json``, made from the type alone: every nullable member present and every list
-  filled, and the opposite; ``valid/example.json`` where ``examples.py`` has one;
+  filled, and the opposite; ``valid/example.json`` where ``examples.py`` or an ``examples_<package>.py`` has one;
 - ``invalid/<reason>.json``, made mechanically from the valid ones; ``test_vectors.py`` knows each reason's code;
 - ``digests.json``: the digest of each valid vector, so that the name of a document is pinned too.
 
@@ -154,7 +154,6 @@ def invalid_vectors(raw: bytes, type_: type[Document]) -> dict[str, bytes]:
     whole = json.loads(raw)
     places = list(paths(whole))
     member = min(name for name in whole if name != "kind")
-    first = spelt({member: whole[member]})[1:-1]
     found = {
         "unknown-member": spelt(whole | {"zzz": 1}),
         "missing-member": spelt({name: item for name, item in whole.items() if name != member}),
@@ -229,6 +228,14 @@ def set_places(info: inspect.Type, value: Any, at: tuple[str | int, ...] = ()) -
             return
 
 
+def written() -> Iterator[Document]:
+    """The examples written by hand: ``examples.PACKAGES``, and ``examples()`` of every ``examples_<package>.py``."""
+    for package in examples.PACKAGES:
+        yield from package()
+    for path in sorted(HERE.glob("examples_*.py")):
+        yield from importlib.import_module(path.stem).examples().values()
+
+
 def files(kind: str, type_: type[Document], given: Iterable[Document]) -> Iterator[tuple[Path, bytes]]:
     """Every vector of a kind, with its path."""
     home = HERE / kind
@@ -248,7 +255,7 @@ def main(arguments: list[str]) -> int:
     if arguments and not check and not renew:
         sys.stderr.write(__doc__ or "")
         return 2
-    given = [document for package in examples.PACKAGES for document in package()]
+    given = list(written())
     missing = 0
     for kind, type_ in kinds().items():
         for path, raw in files(kind, type_, given):
