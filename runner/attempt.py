@@ -9,110 +9,34 @@ from __future__ import annotations
 
 import re
 import tempfile
-from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, NoReturn, Protocol
+from typing import Final, NoReturn
 
-from providerport.documents import Request
 from providerport.execute import Execution
-from providerport.port import BaseReader, Provider, Workspace
+from providerport.port import Provider
 from runner.dispositions import check_receipt
-from runner.documents import Candidate, ChangeSet, Disposition, Receipt
-from runner.normalise import Normaliser, NormaliserFailed, run_normalisers
+from runner.documents import Disposition, Receipt
+from runner.inputs import AttemptInputs, AttemptOutcome, AttemptPorts, Execute, check_inputs
+from runner.normalise import NormaliserFailed, run_normalisers
 from runner.overlay import Limits
 from runner.seal import CandidateIdentity, Evidence, SealedCandidate, check_seal, compute_evidence, seal_candidate
 from runner.snapshot import BaseSnapshot
 from runner.workspace import Backend, CandidateWorkspace
-from savant.contracts.document import Sealed, digest_of, seal
-from savant.contracts.effects import Cancellation
-from savant.contracts.errors import InternalError, SavantError, UsageError
+from savant.contracts.document import seal
+from savant.contracts.errors import InternalError, SavantError
 from savant.files.atomic import remove_tree
 from savant.files.paths import to_text
-from savant.process.port import ProcessRunner
 from savant.store.port import ObjectStore
-from synthesis.documents import Attempt, FailureKind, Finding, Outcome, Plan, State
+from synthesis.documents import Attempt, FailureKind, Finding, Outcome
+
+__all__ = ["AttemptInputs", "AttemptOutcome", "AttemptPorts", "Execute", "check_inputs", "run_attempt"]
 
 MAX_FINDINGS: Final = 100
 """How many findings explain a refused seal; the last one then counts the rest."""
 
 MAX_DETAIL_CHARACTERS: Final = 4_000
-
-
-class Execute(Protocol):
-    """:func:`providerport.execute.execute` with its clock and tasks bound."""
-
-    def __call__(
-        self,
-        provider: Provider,
-        call: Sealed[Request],
-        /,
-        *,
-        cancellation: Cancellation,
-        base: BaseReader | None,
-        workspace: Workspace | None,
-    ) -> Execution:
-        """Run one call to its receipt."""
-        ...
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AttemptInputs:
-    """What one attempt is about.
-
-    :param state: phase ``attempting``.
-    :param plan: the state's current plan.
-    :param request: the generation request for it.
-    :param snapshot: the session's base, or how to take it.
-    :param workspace_digest: the session's workspace identity.
-    :param normalisers: in order.
-    :param limits: what the candidate may hold.
-    """
-
-    state: State
-    plan: Sealed[Plan]
-    request: Sealed[Request]
-    snapshot: BaseSnapshot | Callable[[], BaseSnapshot]
-    workspace_digest: str
-    normalisers: tuple[Normaliser, ...] = ()
-    limits: Limits = field(default_factory=Limits)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AttemptPorts:
-    """What one attempt does its work with.
-
-    :param provider_factory: makes a fresh provider; whatever it raises ends the attempt.
-    :param scratch: an existing private folder outside the repository; what is made in it is removed again.
-    :param processes: runs normalisers; None when there are none.
-    """
-
-    provider_factory: Callable[[], Provider]
-    execute: Execute
-    store: ObjectStore
-    scratch: Path
-    processes: ProcessRunner | None
-    cancellation: Cancellation
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AttemptOutcome:
-    """How it ended.
-
-    :param execution: the provider call, None when it was not made or broke.
-    :param attempt: what the session records; None when nothing about the provider was at fault: the run stops and can
-        be resumed.
-    :param candidate: with ``change_set``, the sealed artifact, for ``verified`` and ``digest-mismatch``.
-    :param findings: why a seal was refused, for the next request.
-    """
-
-    receipt: Sealed[Receipt]
-    execution: Execution | None
-    attempt: Attempt | None
-    candidate: Sealed[Candidate] | None
-    change_set: Sealed[ChangeSet] | None
-    findings: tuple[Finding, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,33 +110,6 @@ def _attempt(inputs: AttemptInputs, ports: AttemptPorts, evidence: _Evidence) ->
             return findings
         sealed = evidence.sealed = _seal(base, computed, inputs, ports.store)
         return _compare(execution, sealed)
-
-
-def check_inputs(inputs: AttemptInputs) -> None:
-    """Refuse inputs that do not belong together.
-
-    :raises UsageError: ``usage.attempt``.
-    """
-    state, request, plan = inputs.state, inputs.request.document, inputs.plan
-    session = state.session
-    expected = (
-        ("phase", state.phase, "attempting"),
-        ("operation", request.operation, "generation"),
-        ("session", request.session_digest, digest_of(session)),
-        ("repository domain", request.repository_domain, session.repository_domain),
-        ("base commit", request.base_commit, session.base_commit),
-        ("base manifest", request.base_manifest_digest, session.base_manifest_digest),
-        ("plan", plan.digest, state.plan_digest),
-        ("request's parent", request.parent_digest, plan.digest),
-        ("request's plan", request.plan, plan.document),
-        ("plan's generation", plan.document.generation, state.generation),
-        ("request's generation", request.generation, state.generation),
-        ("attempt number", request.attempt_number, state.expected_attempt),
-        ("workspace identity", inputs.workspace_digest, session.workspace_digest),
-    )
-    for name, got, wanted in expected:
-        if got is None or got != wanted:
-            raise UsageError("usage.attempt", f"The {name} of this attempt is not the session's.")
 
 
 def _snapshot(inputs: AttemptInputs) -> BaseSnapshot:

@@ -2,7 +2,7 @@
 
 A snapshot is a manifest and a way to read the blobs it names; nothing is checked out. Every content that is handed out
 was compared with the manifest's digest. What the base holds that a careful tree would not (submodules, names that are
-not plain text, names that collide, links that leave the tree) is counted, named by a few examples and left alone.
+not UTF-8, names that collide) is counted, named by a few examples and left alone.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ from savant.contracts.errors import RefusedInput, VerificationError
 from savant.files.paths import to_text
 from savant.repository import hazards
 from savant.repository.build import ManifestCache, build_manifest
-from savant.repository.git import Repository
 from savant.repository.manifest import Manifest
 from savant.repository.objects import ObjectSource
 from synthesis.documents import Limitation
@@ -54,8 +53,8 @@ class BaseSnapshot:
         self._ids: dict[bytes, str] | None = None
 
     @classmethod
-    def take(cls, repository: Repository, commit: str, *, cache: ManifestCache | None) -> BaseSnapshot:
-        """The snapshot of a commit of a repository on disk.
+    def take(cls, repository: ObjectSource, commit: str, *, cache: ManifestCache | None) -> BaseSnapshot:
+        """The snapshot of a commit of a repository, on disk or in memory.
 
         :param commit: a full commit id, with or without the object format before it.
         :param cache: what is already known about its trees; None computes everything anew.

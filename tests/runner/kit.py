@@ -8,6 +8,8 @@ import subprocess
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
+from hypothesis import strategies as st
+
 from providerport.documents import Request
 from providerport.execute import execute
 from providerport.port import FileMode
@@ -192,3 +194,18 @@ def ports_of(scratch: Path, **changes: object) -> AttemptPorts:
         "cancellation": ThreadTasks().cancellation(),
     }
     return AttemptPorts(**{**members, **changes})  # type: ignore[arg-type]
+
+
+CONTENTS = st.builds(
+    Content, st.sampled_from(["regular", "executable", "symlink"]), st.sampled_from([b"1", b"2", b"\xff"])
+) | st.sampled_from([Content("gitlink", b"sha1:" + digit * 40) for digit in (b"1", b"2")])
+NAMES = st.sampled_from([b"a", b"b", b"\xe5", b".savant"])
+
+
+@st.composite
+def trees(draw: st.DrawFn) -> dict[bytes, Content]:
+    files: dict[bytes, Content] = {}
+    for path in draw(st.lists(st.lists(NAMES, min_size=1, max_size=3).map(b"/".join), max_size=8)):
+        if not any(path == other or path.startswith(other + b"/") or other.startswith(path + b"/") for other in files):
+            files[path] = draw(CONTENTS)
+    return files

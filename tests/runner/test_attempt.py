@@ -285,11 +285,11 @@ def test_a_workspace_kept_by_the_provider_is_closed(snapshot: BaseSnapshot, scra
 
 
 def test_a_refused_import_ends_in_what_the_provider_makes_of_it(snapshot: BaseSnapshot, scratch: Path) -> None:
-    """A socket in the copy is refused by the workspace; a provider that does not care crashed, and nothing is sealed."""
+    """A socket in the copy is refused by the workspace; a provider that does not care crashed: nothing is sealed."""
 
     def edit(workspace: Workspace) -> None:
         with socket.socket(socket.AF_UNIX) as server:
-            where = os.getcwd()
+            where = Path.cwd()
             os.chdir(workspace.materialise())
             try:
                 server.bind("s")
@@ -341,6 +341,42 @@ def test_a_worker_that_did_not_end_forbids_the_seal(snapshot: BaseSnapshot, scra
     outcome = run(snapshot, scratch, Edit(CHANGE), execute=unending)
     assert outcome.receipt.document.disposition == "workspace-freeze-failure"
     assert outcome.receipt.document.quiescent is False
+
+
+@pytest.mark.parametrize("disposition", ["verified", "seal-failure"])
+def test_cleanup_is_told_apart_from_the_end(
+    disposition: Disposition, snapshot: BaseSnapshot, scratch: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A scratch folder that cannot be removed is said in the receipt, and changes nothing else about how it ended."""
+    import runner.attempt as module
+
+    def failing(path: Path) -> None:
+        raise PortError("port.mount-point", "Busy.")
+
+    clean = ENDS[disposition][0](snapshot, scratch).receipt.document
+    with monkeypatch.context() as patched:
+        patched.setattr(module, "remove_tree", failing)
+        step = Edit(CHANGE if disposition == "verified" else lambda w: w.symlink(b"escape", b"/etc/passwd"))
+        provider = ScriptedProvider({"generation": [step]})
+        left = run_attempt(inputs_of(snapshot), ports_of(scratch, provider_factory=lambda: provider)).receipt.document
+    assert left.cleanup_succeeded is False
+    assert structs.replace(left, cleanup_succeeded=True) == clean
+
+
+def test_a_workspace_that_cannot_be_made_leaves_nothing(
+    snapshot: BaseSnapshot, scratch: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """When the scratch folder exists and the workspace does not, the folder is removed and that is in the receipt."""
+    import runner.attempt as module
+
+    def failing(*_: object) -> None:
+        raise PortError("port.disk", "No descriptors.")
+
+    monkeypatch.setattr(module, "CandidateWorkspace", failing)
+    receipt = run_attempt(inputs_of(snapshot), ports_of(scratch)).receipt.document
+    assert (receipt.disposition, receipt.failure_code) == ("workspace-init-failure", "port.disk")
+    assert receipt.cleanup_succeeded is True
+    assert list(scratch.iterdir()) == []
 
 
 def test_our_own_bug_is_not_a_disposition(snapshot: BaseSnapshot, scratch: Path) -> None:

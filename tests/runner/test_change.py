@@ -6,7 +6,6 @@ from collections.abc import Mapping
 
 import pytest
 from hypothesis import given
-from hypothesis import strategies as st
 from msgspec import structs
 
 from runner.change import apply_change, is_policy_path, operations, required_kinds
@@ -16,7 +15,7 @@ from runner.seal import Evidence, compute_evidence
 from savant.contracts.document import digest_of
 from savant.contracts.errors import InternalError, VerificationError
 from savant.repository import Entry, diff, from_entries
-from tests.runner.kit import DictBase
+from tests.runner.kit import DictBase, trees
 
 R, X, L = "regular", "executable", "symlink"
 SUB = Content("gitlink", b"sha1:" + b"1" * 40)
@@ -203,28 +202,11 @@ def test_a_folder_is_no_state() -> None:
         change_set([(b"a", None, tree)], lambda _: 0, lambda _: 0)
 
 
-CONTENTS = st.builds(
-    Content, st.sampled_from([R, X, L]), st.sampled_from([b"1", b"2", b"\xff"])
-) | st.sampled_from([SUB, OTHER_SUB])
-NAMES = st.sampled_from([b"a", b"b", b"\xe5", b".savant"])
-
-
-@st.composite
-def trees(draw: st.DrawFn) -> dict[bytes, Content]:
-    files: dict[bytes, Content] = {}
-    for path in draw(st.lists(st.lists(NAMES, min_size=1, max_size=3).map(b"/".join), max_size=8)):
-        if not any(
-            path == other or path.startswith(other + b"/") or other.startswith(path + b"/") for other in files
-        ):
-            files[path] = draw(CONTENTS)
-    return files
-
-
 @given(trees(), trees())
 def test_the_change_between_any_two_trees_makes_one_of_the_other(
     before: dict[bytes, Content], after: dict[bytes, Content]
 ) -> None:
-    """Applied to its base a change gives the final tree; it has a path exactly where the trees differ; labels follow."""
+    """Applied to its base a change gives the final tree; it has a path exactly where trees differ; labels follow."""
     found = evidence(before, after)
     base, final = DictBase(before).manifest, DictBase(after).manifest
     assert found.final_manifest == final

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -57,9 +56,7 @@ def attempt(
     return run_attempt(inputs_of(base, normalisers=normalisers), ports), store
 
 
-def test_a_formatter_shapes_what_is_sealed(
-    snapshot: BaseSnapshot, scratch: Path, processes: SupervisedRunner
-) -> None:
+def test_a_formatter_shapes_what_is_sealed(snapshot: BaseSnapshot, scratch: Path, processes: SupervisedRunner) -> None:
     """A changed file that matches is sealed as the formatter left it; other files, changed or not, are as they were."""
     outcome, store = attempt(snapshot, scratch, processes, python(UPPER))
     assert outcome.candidate is not None
@@ -184,4 +181,4 @@ def test_a_bad_pattern_is_refused(scratch: Path) -> None:
     with pytest.raises(RefusedInput) as caught:
         run(scratch, ScriptedRunner({}), python("", patterns=("!x",)))
     assert caught.value.code == "refused.bad-pattern"
-    assert os.listdir(scratch) == []
+    assert list(scratch.iterdir()) == []

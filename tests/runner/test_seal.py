@@ -71,7 +71,7 @@ HAZARDS: dict[str, tuple[bytes, Content, str]] = {
 
 @pytest.mark.parametrize("name", sorted(HAZARDS))
 def test_a_hazard_is_refused_when_introduced_and_left_alone_in_the_base(name: str) -> None:
-    """The same path is a problem, with its code, when the candidate brings it, and none when the base has it already."""
+    """The same path is a problem, with its code, when the candidate brings it, and none when the base has it."""
     path, content, code = HAZARDS[name]
     base = DictBase(BASE)
     found = check_seal(base, compute_evidence(base, {path: content}))
@@ -149,7 +149,7 @@ TAMPERED: dict[str, tuple[Callable[[Candidate], Candidate], str]] = {
 
 @pytest.mark.parametrize("name", sorted(TAMPERED))
 def test_every_member_of_a_candidate_is_recomputed(name: str) -> None:
-    """A candidate that says anything else about its base or change than what they give is refused; the true one is not."""
+    """A candidate that says something else about its base or change than they give is refused; the true one is not."""
     tamper, code = TAMPERED[name]
     base = DictBase(BASE)
     sealed = sealed_into(MemoryObjectStore())

@@ -11,6 +11,8 @@ from runner.overlay import Content
 from runner.snapshot import BaseSnapshot
 from savant.contracts.errors import PortError, RefusedInput, VerificationError
 from savant.repository import ObjectFormat, Repository, TreeEntry
+from savant.repository.cache import MemoryManifestCache
+from savant.repository.memory import MemoryRepository
 from tests.runner.kit import FILES, DictBase, commit_files, git, take
 
 
@@ -28,6 +30,36 @@ def test_it_reads_exactly_the_commits_objects(snapshot: BaseSnapshot) -> None:
     assert snapshot.mode(b"src") is None
 
 
+def test_its_twin_in_memory_is_the_same_document(snapshot: BaseSnapshot) -> None:
+    """A commit of the same files in the repository's twin gives the same tree, limitations and contents."""
+    twin = MemoryRepository()
+    files = {
+        path: (content.mode, content.data.removeprefix(b"sha1:") if content.mode == "gitlink" else content.data)
+        for path, content in FILES.items()
+    }
+    base = BaseSnapshot.take(twin, twin.commit(files), cache=None)
+    one, two = base.document.document, snapshot.document.document
+    assert (one.base_tree, one.base_manifest_digest, one.limitations) == (
+        two.base_tree,
+        two.base_manifest_digest,
+        two.limitations,
+    )
+    names = [path for path, content in FILES.items() if content.mode != "gitlink"]
+    assert dict(base.read_many(names)) == dict(snapshot.read_many(names))
+
+
+def test_a_known_base_costs_two_processes(tmp_path: Path) -> None:
+    """With a warm cache a snapshot starts no git process beyond opening the repository and reading the commit."""
+    repository, base = take(tmp_path / "repository", FILES)
+    cache = MemoryManifestCache()
+    with repository:
+        assert BaseSnapshot.take(repository, base.document.document.base_commit, cache=cache).document == base.document
+    with Repository.open(tmp_path / "repository") as again:
+        warm = BaseSnapshot.take(again, base.document.document.base_commit, cache=cache)
+        assert warm.document == base.document
+        assert again.git_starts == 2
+
+
 def test_the_working_tree_and_the_index_do_not_exist_for_it(tmp_path: Path) -> None:
     """What lies in the checkout, staged or not, changes neither the document nor a byte that is read."""
     repository, base = take(tmp_path / "repository", FILES)
@@ -40,7 +72,7 @@ def test_the_working_tree_and_the_index_do_not_exist_for_it(tmp_path: Path) -> N
 
 
 def test_many_files_cost_few_processes(tmp_path: Path) -> None:
-    """Three hundred files are read in bulk, in order, by a handful of git processes; the hex id alone names the commit."""
+    """Three hundred files are read in bulk, in order, by a handful of git processes; a bare hex id will do."""
     files = {b"d%d/f%d" % (i % 7, i): Content("regular", b"%d" % i) for i in range(300)}
     commit = commit_files(tmp_path / "repository", files)
     with Repository.open(tmp_path / "repository") as repository:
@@ -62,7 +94,9 @@ def test_hazards_of_the_base_are_limitations(tmp_path: Path) -> None:
     """A base whose names collide is taken, and says so."""
     repository, base = take(tmp_path / "r", {b"README": Content("regular", b""), b"readme": Content("regular", b"")})
     with repository:
-        assert [limitation.source for limitation in base.document.document.limitations] == ["runner.base-case-collision"]
+        assert [limitation.source for limitation in base.document.document.limitations] == [
+            "runner.base-case-collision"
+        ]
 
 
 def test_a_base_that_holds_a_repository_in_disguise_is_refused(tmp_path: Path) -> None:
@@ -110,7 +144,7 @@ class Source:
 def test_content_is_believed_by_digest_only() -> None:
     """A source that gives other bytes than the manifest names, or hides a path, is found out; a true one is not."""
     names = [b"%d" % number for number in range(30)]
-    true = {name: b"content" for name in names}
+    true = dict.fromkeys(names, b"content")
     manifest = DictBase({name: Content("regular", data) for name, data in true.items()}).manifest
     commit = "4" * 40
     assert dict(BaseSnapshot.of(Source(true), commit, manifest).read_many(names)) == true

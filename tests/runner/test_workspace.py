@@ -8,21 +8,22 @@ import stat
 import tempfile
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from providerport.port import Workspace
+from providerport.port import FileMode, Workspace
 from runner.overlay import Content, Limits, Overlay
 from runner.seal import compute_evidence
 from runner.snapshot import BaseSnapshot
 from runner.workspace import CandidateWorkspace
 from savant.contracts.errors import PortError, RefusedInput
 from savant.repository import from_entries
-from tests.runner.kit import FILES, DictBase
+from tests.runner.kit import FILES, DictBase, trees
 
 
 @pytest.fixture
@@ -222,6 +223,10 @@ def test_closing_waits_and_refuses_everything_after(workspace: CandidateWorkspac
     assert {refused(call) for call in calls} == {"refused.workspace-closed"}
 
 
+def everything(folder: Path) -> set[Path]:
+    return {Path(place) / name for place, folders, files in os.walk(folder) for name in (*folders, *files)}
+
+
 def test_the_copy_is_the_candidate_and_private(workspace: CandidateWorkspace, scratch: Path) -> None:
     """The copy holds exactly the candidate: bytes, modes and links whatever the umask is; submodules are empty."""
     workspace.write(b"new/tool", b"#!", executable=True)
@@ -234,19 +239,18 @@ def test_the_copy_is_the_candidate_and_private(workspace: CandidateWorkspace, sc
     assert folder.parent == scratch
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
     found = {}
-    for place, _, names in os.walk(os.fsencode(folder)):
-        for name in names:
-            path = os.path.join(place, name)
-            mode = os.lstat(path).st_mode
-            link = stat.S_ISLNK(mode)
-            data = os.readlink(path) if link else Path(os.fsdecode(path)).read_bytes()
-            kind = "symlink" if link else {0o755: "executable", 0o644: "regular"}[stat.S_IMODE(mode)]
-            found[os.path.relpath(path, os.fsencode(folder))] = Content(kind, data)  # type: ignore[arg-type]
+    for path in (path for path in everything(folder) if path.is_symlink() or not path.is_dir()):
+        if path.is_symlink():
+            content = Content("symlink", os.fsencode(path.readlink()))
+        else:
+            modes: dict[int, FileMode] = {0o755: "executable", 0o644: "regular"}
+            content = Content(modes[stat.S_IMODE(path.stat().st_mode)], path.read_bytes())
+        found[os.fsencode(path.relative_to(folder))] = content
     expected = {path: content for path, content in FILES.items() if content.mode != "gitlink"}
     del expected[b"README.md"]
     expected[b"new/tool"] = Content("executable", b"#!")
     assert found == expected
-    assert os.listdir(folder / "vendor/sub") == []
+    assert list((folder / "vendor/sub").iterdir()) == []
     assert workspace.materialise() == folder
     assert workspace.dispose()
     assert list(scratch.iterdir()) == []
@@ -332,11 +336,6 @@ def test_absorbing_finds_every_kind_of_change(workspace: CandidateWorkspace, nam
     assert absorb(workspace, lambda _: None) == expected
 
 
-def make_unreadable(folder: Path) -> None:
-    (folder / "src/a.py").write_bytes(b"secret")
-    (folder / "src/a.py").chmod(0)
-
-
 REFUSED: dict[str, tuple[Callable[[Path], object], str]] = {
     "fifo": (lambda f: os.mkfifo(f / "src/p"), "refused.special-file"),
     "nested repository": (lambda f: (f / "x/.git").mkdir(parents=True), "refused.reserved-path"),
@@ -349,10 +348,6 @@ REFUSED: dict[str, tuple[Callable[[Path], object], str]] = {
     "too many": (lambda f: [(f / f"{n}").write_bytes(b"") for n in range(60)], "refused.size-limit"),
     "too many folders": (lambda f: [(f / f"{n}").mkdir() for n in range(60)], "refused.size-limit"),
 }
-
-
-def everything(folder: Path) -> set[Path]:
-    return {Path(place) / name for place, folders, files in os.walk(folder) for name in (*folders, *files)}
 
 
 @pytest.mark.parametrize("name", sorted(REFUSED))
@@ -390,11 +385,27 @@ def test_folders_are_followed_to_the_depth_of_a_manifest_only(snapshot: BaseSnap
     assert refused(workspace.absorb) == "refused.too-deep"
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root reads everything")
-def test_an_unreadable_file_is_not_an_absent_one(workspace: CandidateWorkspace) -> None:
-    """A file without permissions is refused by name, not taken for deleted."""
-    make_unreadable(workspace.materialise())
-    assert refused(workspace.absorb) == "refused.unreadable"
+@pytest.mark.parametrize("name", [b"a.py", b"src"])
+def test_what_cannot_be_read_is_not_taken_for_absent(
+    name: bytes, workspace: CandidateWorkspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file or folder without permissions is refused by name; when they are back it is read. (Root reads all.)"""
+    import runner.scan as module
+
+    folder = workspace.materialise()
+    (folder / "src/a.py").write_bytes(b"secret")
+    opens = os.open
+
+    def denied(path: bytes, flags: int, **named: int) -> int:
+        if path == name:
+            raise PermissionError(13, "Permission denied")
+        return opens(path, flags, **named)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(module.os, "open", denied)
+        assert refused(workspace.absorb) == "refused.unreadable"
+    workspace.absorb()
+    assert workspace.read(b"src/a.py") == b"secret"
 
 
 def test_edits_on_both_sides_meet_in_the_candidate(workspace: CandidateWorkspace) -> None:
@@ -411,7 +422,7 @@ def test_edits_on_both_sides_meet_in_the_candidate(workspace: CandidateWorkspace
     assert again == folder
     assert (again / "api").read_bytes() == b"api"
     assert os.access(again / "bin/sub/x", os.X_OK)
-    assert os.readlink(again / "empty") == "api"
+    assert (again / "empty").readlink() == Path("api")
     assert not (again / "docs/guide.md").exists()
     assert absorb(workspace, lambda _: None).keys() == {b"api", b"disk", b"docs/guide.md", b"bin/sub/x", b"empty"}
 
@@ -429,7 +440,7 @@ def test_a_copy_that_cannot_be_brought_up_to_date_is_made_afresh(workspace: Cand
     workspace.set_gitlink(b"third/party", "3" * 40)
     last = workspace.materialise()
     assert (last / "vendor/sub/x").read_bytes() == b"x"
-    assert os.listdir(last / "third/party") == []
+    assert list((last / "third/party").iterdir()) == []
     workspace.absorb()
     workspace.set_gitlink(b"fourth", "3" * 40)
     assert (workspace.materialise() / "fourth").is_dir()
@@ -449,6 +460,87 @@ def test_it_is_the_ports_workspace(workspace: CandidateWorkspace) -> None:
     port: Workspace = workspace
     members = [name for name in vars(Workspace) if not name.startswith("_")]
     assert [name for name in members if not hasattr(port, name)] == []
+
+
+@settings(max_examples=40, deadline=None)
+@given(trees(), trees())
+def test_by_calls_or_by_files_the_candidate_is_the_same(
+    before: dict[bytes, Content], after: dict[bytes, Content]
+) -> None:
+    """The same change made through the calls and made to real files gives equal manifests, whatever the trees."""
+    with tempfile.TemporaryDirectory() as name:
+        gone = sorted(before.keys() - after.keys())
+        made = sorted((path, content) for path, content in after.items() if before.get(path) != content)
+        called, filed = (CandidateWorkspace(DictBase(before), Path(name)) for _ in range(2))
+        for path in gone:
+            called.delete(path)
+        for path, content in made:
+            put(called, path, content)
+        folder = filed.materialise()
+        for path in [*gone, *(path for path, _ in made if path in before)]:
+            remove(folder / os.fsdecode(path))
+        for path in gone:
+            for above in (folder / os.fsdecode(path)).parents[: path.count(b"/")]:
+                with suppress(OSError):
+                    above.rmdir()
+        for path, content in made:
+            place = folder / os.fsdecode(path)
+            place.parent.mkdir(parents=True, exist_ok=True)
+            if content.mode == "symlink":
+                place.symlink_to(os.fsdecode(content.data))
+            elif content.mode != "gitlink":
+                place.write_bytes(content.data)
+                place.chmod(0o755 if content.mode == "executable" else 0o644)
+        filed.absorb()
+        for path, content in made:
+            if content.mode == "gitlink":
+                put(filed, path, content)
+        manifests = [compute_evidence(w.overlay.base, w.overlay.changes).final_manifest for w in (called, filed)]
+        assert manifests[0] == manifests[1] == DictBase(after).manifest
+        assert called.dispose()
+        assert filed.dispose()
+
+
+def put(workspace: CandidateWorkspace, path: bytes, content: Content) -> None:
+    match content.mode:
+        case "symlink":
+            workspace.symlink(path, content.data)
+        case "gitlink":
+            workspace.set_gitlink(path, content.data.decode())
+        case mode:
+            workspace.write(path, content.data, executable=mode == "executable")
+
+
+def remove(place: Path) -> None:
+    if place.is_dir() and not place.is_symlink():
+        shutil.rmtree(place)
+    else:
+        place.unlink()
+
+
+def test_a_copy_that_cannot_be_removed_is_said_to_be_left(
+    workspace: CandidateWorkspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Disposing answers whether nothing is left; it closes either way."""
+    import runner.workspace as module
+
+    workspace.materialise()
+
+    def failing(path: Path) -> None:
+        raise PortError("port.disk", "Busy.")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(module, "remove_tree", failing)
+        assert not workspace.dispose()
+    assert refused(workspace.materialise) == "refused.workspace-closed"
+    assert workspace.dispose()
+
+
+def test_absorbing_before_there_is_a_copy_is_nothing(workspace: CandidateWorkspace) -> None:
+    """Without real files there is nothing to take."""
+    workspace.absorb()
+    assert workspace.overlay.changes == {}
+    assert workspace.backend == "memory"
 
 
 NAMES = st.sampled_from([b"a", b"b", b"c", b"d"])
