@@ -1,0 +1,135 @@
+"""The authority over one ledger: its genesis, its root and the keys in force, followed record by record. Pure.
+
+Authority comes from the root's SSH signature over a statement's text, never from the envelope around it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import Final, cast
+
+from savant.contracts.document import Document, accept
+from savant.contracts.envelope import PAYLOAD_TYPE, pae, parse_envelope
+from savant.contracts.errors import RefusedInput, VerificationError
+from savant.contracts.registry import Registry
+from savant.contracts.scalars import as_set
+from savant.contracts.signing import Verifier
+from savant.ledger.checkpoint import origin_of
+from savant.ledger.documents import Continues, Genesis, KeyEntry, Keyring, Recovery, RootStatement
+from savant.ledger.keyring import ValidKeys, open_keys, replace_keys, verify_role
+from savant.ledger.record import NO_PREVIOUS, Statement, accept_body, line_digest, parse_statement
+from savant.ledger.sshkey import PublicKey, parse_public_line
+from savant.ledger.sshsig import verify_sshsig
+
+GENESIS_NAMESPACE: Final = "genesis-v1@savant"
+KEYRING_NAMESPACE: Final = "keyring-v1@savant"
+RECOVERY_NAMESPACE: Final = "recovery-v1@savant"
+
+_NAMESPACES: Final[Mapping[type[Document], str]] = MappingProxyType(
+    {Keyring: KEYRING_NAMESPACE, Recovery: RECOVERY_NAMESPACE}
+)
+_genesis_registry: Final = Registry((RootStatement,))
+_statement_registry: Final = Registry((Genesis, Keyring, Recovery))
+
+
+@dataclass(frozen=True, slots=True)
+class Authority:
+    """What is known for certain about a ledger after some of its records."""
+
+    ledger: str
+    genesis: Genesis
+    root: PublicKey
+    keys: ValidKeys
+
+    @property
+    def origin(self) -> str:
+        """The origin of its checkpoints."""
+        return self.genesis.origin
+
+
+def genesis_document(
+    nonce: str, root_key: str, entries: Iterable[KeyEntry], continues: Continues | None = None
+) -> Genesis:
+    """The genesis document of a new ledger."""
+    return Genesis(
+        nonce=nonce, origin=origin_of(nonce), root_key=root_key, keyring=as_set(entries), continues=continues
+    )
+
+
+def open_genesis_statement(statement: RootStatement, verifier: Verifier) -> tuple[Genesis, PublicKey, ValidKeys]:
+    """The genesis that a root signed, its root, and the keys of epoch 0.
+
+    :raises RefusedInput: a document, key or signature that is malformed; ``refused.origin``.
+    :raises VerificationError: ``unverified.sshsig-key``, ``unverified.signature``, ``unverified.possession``.
+    """
+    raw = statement.statement.encode("utf-8")
+    genesis = accept(raw, Genesis).document
+    root = parse_public_line(genesis.root_key)
+    verify_sshsig(statement.sshsig, raw, namespace=GENESIS_NAMESPACE, public=root, verifier=verifier)
+    if genesis.origin != origin_of(genesis.nonce):
+        raise RefusedInput("refused.origin", "The origin of the ledger does not carry its nonce.")
+    keys = open_keys(genesis.keyring, epoch=0, root=root, nonce=genesis.nonce, verifier=verifier)
+    return genesis, root, keys
+
+
+def open_genesis(line: bytes, verifier: Verifier) -> tuple[Authority, Statement]:
+    """The authority that the first line establishes, and its statement.
+
+    :raises RefusedInput: for a malformed line; ``refused.genesis`` when it is not the beginning of a ledger.
+    :raises VerificationError: a signature, role or position that is wrong.
+    """
+    payload, keyid, signature = parse_envelope(line)
+    statement = parse_statement(payload)
+    position = statement.predicate.ledger
+    body = accept_body(statement, _genesis_registry, None)
+    if body is None or (position.id, position.seq, position.prev, position.epoch) != (None, 0, NO_PREVIOUS, 0):
+        raise RefusedInput("refused.genesis", "The first record is not the beginning of a ledger.")
+    genesis, root, keys = open_genesis_statement(cast("RootStatement", body.document), verifier)
+    entry = keys.key_of(keyid, 0)
+    verify_role(entry.role, statement.predicate.body_kind)
+    if statement.predicate.role != entry.role:
+        raise VerificationError("unverified.role", "The first record is signed by a key of another role.")
+    verifier.verify(bytes.fromhex(entry.public_key), signature, pae(PAYLOAD_TYPE, payload))
+    return Authority(line_digest(line), genesis, root, keys), statement
+
+
+def advance(authority: Authority, statement: RootStatement, *, seq: int, prev: str, verifier: Verifier) -> Authority:
+    """The authority after a root statement at record ``seq``, whose previous line has the digest ``prev``.
+
+    :raises RefusedInput: a malformed statement; ``refused.root-statement`` for a kind that cannot stand here; a keyring
+        that breaks a rule (:func:`savant.ledger.keyring.replace_keys`).
+    :raises VerificationError: a signature that is not the root's; ``unverified.foreign-statement`` for one that was
+        made for another ledger or another place.
+    """
+    raw = statement.statement.encode("utf-8")
+    document = _statement_registry.accept(raw).document
+    namespace = _NAMESPACES.get(type(document))
+    if namespace is None:
+        raise RefusedInput("refused.root-statement", "A second genesis cannot stand inside a ledger.")
+    verify_sshsig(statement.sshsig, raw, namespace=namespace, public=authority.root, verifier=verifier)
+    if isinstance(document, Keyring):
+        _verify_place(document.ledger == authority.ledger)
+        keys = replace_keys(
+            authority.keys,
+            document.entries,
+            epoch=document.epoch,
+            seq=seq,
+            root=authority.root,
+            nonce=authority.genesis.nonce,
+            verifier=verifier,
+        )
+        return replace(authority, keys=keys)
+    recovery = cast("Recovery", document)
+    _verify_place(
+        (recovery.ledger, recovery.store_size, recovery.store_last) == (authority.ledger, seq, prev)
+    )
+    return authority
+
+
+def _verify_place(is_here: bool) -> None:
+    if not is_here:
+        raise VerificationError(
+            "unverified.foreign-statement", "The root statement was made for another ledger or another place in it."
+        )

@@ -1,0 +1,138 @@
+"""Where a ledger lives, and how one begins: ``savant/`` in the repository's common git directory, by default."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from savant.contracts.document import Sealed, seal
+from savant.contracts.effects import Entropy
+from savant.contracts.errors import Conflict
+from savant.contracts.signing import Signer, Verifier
+from savant.ledger.authority import GENESIS_NAMESPACE, genesis_document, open_genesis_statement
+from savant.ledger.documents import Continues, Genesis, Role, RootStatement
+from savant.ledger.ed25519 import Ed25519Verifier
+from savant.ledger.keyring import key_entry
+from savant.ledger.log import Ledger
+from savant.ledger.port import Store
+from savant.ledger.record import NO_PREVIOUS, Bodies, Draft, Observed, Position, make_line
+from savant.ledger.sqlitestore import DATABASE_NAME, SqliteStore
+from savant.ledger.sshkey import PublicKey
+from savant.ledger.sshsig import sign_sshsig
+from savant.ledger.verify import Pin
+
+DIRECTORY_NAME: Final = "savant"
+"""The folder inside the common git directory."""
+
+_NONCE_BYTES: Final = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Root:
+    """The root key: its public half, and a way to make an armoured SSH signature: ``sign(namespace, message)``."""
+
+    public: PublicKey
+    sign: Callable[[str, bytes], str]
+
+    @classmethod
+    def of(cls, signer: Signer) -> Root:
+        """A root whose key is at hand, as a newcomer's is."""
+        return cls(PublicKey(signer.public_raw), lambda namespace, message: sign_sshsig(signer, namespace, message))
+
+    def statement(self, text: bytes, namespace: str) -> Sealed[RootStatement]:
+        """The root statement over the canonical bytes of a document."""
+        return seal(RootStatement(statement=text.decode("utf-8"), sshsig=self.sign(namespace, text)))
+
+
+def ledger_directory(common_git_directory: Path) -> Path:
+    """The default place of a repository's ledger."""
+    return common_git_directory / DIRECTORY_NAME
+
+
+def is_ledger(directory: Path) -> bool:
+    """Whether a ledger was begun in this directory."""
+    return (directory / DATABASE_NAME).exists()
+
+
+def begin(
+    store: Store,
+    signers: Mapping[Role, Signer],
+    root: Root,
+    *,
+    entropy: Entropy,
+    observed: Observed,
+    verifier: Verifier,
+    continues: Continues | None = None,
+) -> None:
+    """Write the genesis into an empty store; the first checkpoint follows when it is opened.
+
+    :raises Conflict: ``conflict.ledger-exists``.
+    :raises RefusedInput: ``refused.shared-key`` and everything else that a keyring refuses.
+    :raises VerificationError: when the root's signature is not the root's.
+    """
+    nonce = entropy.token(_NONCE_BYTES).hex()
+    entries = [key_entry(signer, role, nonce=nonce, from_seq=0) for role, signer in signers.items()]
+    genesis: Sealed[Genesis] = seal(genesis_document(nonce, root.public.line, entries, continues))
+    body = root.statement(genesis.raw, GENESIS_NAMESPACE)
+    open_genesis_statement(body.document, verifier)
+    position = Position(id=None, seq=0, prev=NO_PREVIOUS, epoch=0)
+    line = make_line(Draft(position, "log", None, observed, body, None, by_reference=False), signers["log"], None)
+    with store.transaction() as transaction:
+        if transaction.tail().size or transaction.read_head() is not None:
+            raise Conflict("conflict.ledger-exists", "There is a ledger already.", untouched="It was left alone.")
+        transaction.insert(0, line, is_authority=False)
+
+
+def create_ledger(
+    directory: Path,
+    signers: Mapping[Role, Signer],
+    root: Root,
+    *,
+    entropy: Entropy,
+    observed: Observed,
+    bodies: Bodies | None = None,
+    continues: Continues | None = None,
+) -> Ledger:
+    """Begin a ledger in a directory, on a local disk, and open it.
+
+    :param signers: the keys of epoch 0 by role; ``log`` must be one of them.
+    :raises UsageError: ``usage.no-log-key``.
+    :raises Conflict: ``conflict.ledger-exists``.
+    :raises RefusedInput: ``refused.network-disk``, ``refused.shared-key``.
+    :raises PortError: when the disk fails.
+    """
+    verifier = Ed25519Verifier()
+    store = SqliteStore(directory, create=True)
+    try:
+        begin(store, signers, root, entropy=entropy, observed=observed, verifier=verifier, continues=continues)
+        ledger = Ledger(store, signers, verifier=verifier, bodies=bodies)
+        ledger.checkpoint()
+    except BaseException:
+        store.close()
+        raise
+    return ledger
+
+
+def open_ledger(
+    directory: Path,
+    signers: Mapping[Role, Signer],
+    *,
+    bodies: Bodies | None = None,
+    pin: Pin | None = None,
+    is_recovering: bool = False,
+) -> Ledger:
+    """Open the ledger of a directory for appending.
+
+    :raises Unverifiable: ``unverifiable.no-ledger``, ``unverifiable.ledger-version``.
+    :raises SavantError: as :class:`savant.ledger.log.Ledger`.
+    """
+    store = SqliteStore(directory)
+    try:
+        return Ledger(
+            store, signers, verifier=Ed25519Verifier(), bodies=bodies, pin=pin, is_recovering=is_recovering
+        )
+    except BaseException:
+        store.close()
+        raise
