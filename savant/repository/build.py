@@ -13,7 +13,7 @@ the tree be read again. Verification, gate and replay pass ``None``.
 from __future__ import annotations
 
 from binascii import unhexlify
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final, Protocol
@@ -137,49 +137,21 @@ class _CachedNodes:
         return self._rebuilt.get(digest)
 
 
-@dataclass(slots=True)
-class _Folder:
-    """One folder of a listing: its tree id and, per entry in git's order, ``(name, octal mode, hex id)``."""
-
-    oid: bytes
-    entries: list[tuple[bytes, bytes, bytes]] = field(default_factory=list)
-
-
 def _cold(repository: Repository, oid: str) -> tuple[bytes, Learned]:
     """Everything from one listing and one buffered read, our own work being done while git reads ahead."""
-    folders = _listed(repository, oid)
-    if folders is None:
-        return _walked(repository, oid, None)
-    format_ = repository.object_format
-    wanted = {child: None for folder in folders.values() for _, mode, child in folder.entries if mode in _FILES}
+    try:
+        listing = repository.listing(oid, trees=True)
+    except PortError:
+        return _walked(repository, oid, None)  # reading the raw trees tells what is wrong with which
+    end = 12 + (40 if repository.object_format == "sha1" else 64)
+    wanted = dict.fromkeys([record[12:end] for record in listing if record[:6] in _FILES])
     if len(wanted) <= _POINT_READS:
-        if not _is_proven(format_, folders):
-            return _walked(repository, oid, None)
-        return _encoded(format_, folders, _point_digests(repository, wanted))
-    with repository.bulk(wanted) as reading:
-        if not _is_proven(format_, folders):
-            return _walked(repository, oid, None)
-        return _encoded(format_, folders, reading.digests())
-
-
-def _encoded(
-    format_: ObjectFormat, folders: dict[bytes, _Folder], blobs: dict[bytes, tuple[bytes, int]]
-) -> tuple[bytes, Learned]:
-    learned = Learned(blobs=blobs)
-    digests: dict[bytes, bytes] = {}
-    for path in reversed(folders):  # a folder is listed before what is in it
-        folder = folders[path]
-        entries: list[tuple[bytes, bytes, bytes]] = []
-        for name, mode, child in folder.entries:
-            if mode == b"040000":
-                digest = digests.pop(path + b"/" + name if path else name)
-            elif mode == b"160000":
-                digest = gitlink_digest(f"{format_}:{child.decode()}")
-            else:
-                digest = blobs[child][0]
-            entries.append((name, _MODES[mode], digest))
-        digests[path] = learned.trees[folder.oid] = learned.nodes.put(encode_entries(entries))
-    return digests[b""], learned
+        blobs = _point_digests(repository, wanted)
+        built = _fold(repository.object_format, oid, listing, ((blob, *blobs[blob]) for blob in wanted))
+    else:
+        with repository.bulk(wanted) as reading:
+            built = _fold(repository.object_format, oid, listing, reading.each_digest())
+    return built if built is not None else _walked(repository, oid, None)
 
 
 _MODES: Final[Mapping[bytes, bytes]] = MappingProxyType(
@@ -189,42 +161,83 @@ _MODES: Final[Mapping[bytes, bytes]] = MappingProxyType(
     }
 )
 _FILES: Final = frozenset(_MODES) - {b"160000", b"040000"}
+_TREE: Final = MODE_BYTES["tree"]
 
 
-def _listed(repository: Repository, oid: str) -> dict[bytes, _Folder] | None:
-    """The folders of a tree by path, as one listing shows them; None when it shows something unusual."""
-    folders: dict[bytes, _Folder] = {b"": _Folder(oid.encode())}
-    try:
-        listing = repository.listing(oid, trees=True)
-    except PortError:
-        return None  # reading the raw trees tells what is wrong with which
+class _Folder:
+    """A folder of a listing that is not complete yet."""
+
+    __slots__ = ("entries", "name", "oid", "path", "raw")
+
+    def __init__(self, path: bytes, name: bytes, oid: bytes) -> None:
+        self.path = path
+        self.name = name
+        self.oid = oid
+        self.entries: list[tuple[bytes, bytes, bytes]] = []
+        """Name, mode byte and digest of each entry, for our node."""
+        self.raw: list[bytes] = []
+        """Each entry as git's tree object spells it, to prove the listing."""
+
+
+def _fold(
+    format_: ObjectFormat, oid: str, listing: list[bytes], digests: Iterator[tuple[bytes, bytes, int]]
+) -> tuple[bytes, Learned] | None:
+    """Fold a listing into nodes in one pass, taking each blob's digest as git delivers it.
+
+    A listing is depth first: a folder is complete when the first entry outside it comes. None when the listing shows
+    something unusual, or when a folder, encoded as git encodes trees, does not give its own id.
+    """
+    learned = Learned()
+    blobs = learned.blobs
+    start = 13 + (40 if format_ == "sha1" else 64)
+    folders = [_Folder(b"", b"", oid.encode())]
+    folder = folders[0]
     for record in listing:
-        meta, path = record.split(b"\t", 1)
-        slash = path.rfind(b"/")
-        folder = folders.get(path[:slash] if slash >= 0 else b"")
-        mode, child = meta[:6], meta[12:]
-        if mode == b"160000":
-            child = meta[14:]
-        if folder is None or mode not in _MODES or (mode == b"040000" and path.count(b"/") >= MAX_DEPTH - 1):
+        mode = record[:6]
+        if mode not in _MODES:
             return None
-        folder.entries.append((path[slash + 1 :], mode, child))
+        shift = 2 if mode == b"160000" else 0  # the type is "commit", not "blob" or "tree"
+        child, path = record[12 + shift : start + shift - 1], record[start + shift :]
+        slash = path.rfind(b"/")
+        above, name = (path[:slash], path[slash + 1 :]) if slash >= 0 else (b"", path)
+        while folder.path != above:
+            if len(folders) == 1 or not _close(format_, folders, learned):
+                return None
+            folder = folders[-1]
         if mode == b"040000":
-            folders[path] = _Folder(child)
-    return folders
-
-
-def _is_proven(format_: ObjectFormat, folders: Mapping[bytes, _Folder]) -> bool:
-    """Whether every folder of a listing, encoded as git encodes trees, gives its own id."""
-    proven: set[bytes] = set()
-    for folder in folders.values():
-        if folder.oid in proven:
+            if len(folders) >= MAX_DEPTH:
+                return None
+            folder.raw.append(b"40000 " + name + b"\0" + unhexlify(child))
+            folder = _Folder(path, name, child)
+            folders.append(folder)
             continue
-        raw = b"".join(
-            [mode.lstrip(b"0") + b" " + name + b"\0" + unhexlify(child) for name, mode, child in folder.entries]
-        )
-        if object_id(format_, "tree", raw).encode() != folder.oid:
-            return False
-        proven.add(folder.oid)
+        folder.raw.append(mode + b" " + name + b"\0" + unhexlify(child))
+        if mode == b"160000":
+            digest = gitlink_digest(f"{format_}:{child.decode()}")
+        else:
+            known = blobs.get(child)
+            if known is None:
+                delivered, digest, size = next(digests)
+                if delivered != child:
+                    return None
+                blobs[child] = (digest, size)
+            else:
+                digest = known[0]
+        folder.entries.append((name, _MODES[mode], digest))
+    while folders:
+        if not _close(format_, folders, learned):
+            return None
+    return learned.trees[oid.encode()], learned
+
+
+def _close(format_: ObjectFormat, folders: list[_Folder], learned: Learned) -> bool:
+    """Complete the innermost folder; whether it is what its id says."""
+    folder = folders.pop()
+    if object_id(format_, "tree", b"".join(folder.raw)).encode() != folder.oid:
+        return False
+    digest = learned.trees[folder.oid] = learned.nodes.put(encode_entries(folder.entries))
+    if folders:
+        folders[-1].entries.append((folder.name, _TREE, digest))
     return True
 
 
@@ -293,8 +306,12 @@ def _tree_entries(repository: Repository, oids: Iterable[bytes]) -> dict[bytes, 
 def _digests(repository: Repository, oids: Collection[bytes]) -> dict[bytes, tuple[bytes, int]]:
     if len(oids) <= _POINT_READS:
         return _point_digests(repository, oids)
+    return _bulk_digests(repository, oids)
+
+
+def _bulk_digests(repository: Repository, oids: Collection[bytes]) -> dict[bytes, tuple[bytes, int]]:
     with repository.bulk(oids) as reading:
-        return reading.digests()
+        return {oid: (digest, size) for oid, digest, size in reading.each_digest()}
 
 
 def _point_digests(repository: Repository, oids: Collection[bytes]) -> dict[bytes, tuple[bytes, int]]:
@@ -307,6 +324,5 @@ def _point_digests(repository: Repository, oids: Collection[bytes]) -> dict[byte
     except RefusedInput as error:
         if error.code != "refused.size-limit":
             raise
-        with repository.bulk(oids) as reading:
-            return reading.digests()
+        return _bulk_digests(repository, oids)
     return blobs

@@ -13,6 +13,7 @@ from __future__ import annotations
 import sqlite3
 import threading
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Final, Self, TypeVar
 
@@ -140,7 +141,8 @@ class SqliteManifestCache:
 def _open(path: Path) -> sqlite3.Connection:
     database = sqlite3.connect(path, timeout=_WAIT_MS / 1000, isolation_level=None, check_same_thread=False)
     try:
-        database.execute("pragma journal_mode = wal")
+        with suppress(sqlite3.OperationalError):  # somebody else is just doing the same; either mode is right
+            database.execute("pragma journal_mode = wal")
         database.execute("pragma synchronous = normal")
         with database:
             database.execute("begin immediate")

@@ -37,7 +37,7 @@ ENVIRONMENT: Final = MappingProxyType(
         "GIT_ALLOW_PROTOCOL": "none",
         "GIT_NO_LAZY_FETCH": "1",
         "GIT_NO_REPLACE_OBJECTS": "1",
-        "GIT_GRAFT_FILE": "/dev/null",
+        "GIT_GRAFT_FILE": "/nonexistent/grafts",
         "GIT_OPTIONAL_LOCKS": "0",
         "GIT_TERMINAL_PROMPT": "0",
         "GIT_ASKPASS": "/bin/false",

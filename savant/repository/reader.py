@@ -138,9 +138,9 @@ class ObjectReader:
 class BulkRead:
     """Many blobs by one ``cat-file --batch --buffer`` that starts at once and works ahead of its reader.
 
-    A context manager: leaving it ends the process. Read it once, by :meth:`digests` or by :meth:`chunks`. Both raise
-    ``PortError`` ``port.missing-object`` or ``port.git-failed``, and ``RefusedInput`` ``refused.malformed-object`` when
-    an object is no blob.
+    A context manager: leaving it ends the process. Read it once, by :meth:`each_digest` or by :meth:`chunks`. Both
+    raise ``PortError`` ``port.missing-object`` or ``port.git-failed``, and ``RefusedInput`` ``refused.malformed-object``
+    when an object is no blob.
     """
 
     def __init__(self, git: Git, oids: Iterable[bytes]) -> None:
@@ -161,11 +161,10 @@ class BulkRead:
             stop(self._process)
             self._process = None
 
-    def digests(self) -> dict[bytes, tuple[bytes, int]]:
-        """The BLAKE3 digest and the size of every blob, by hex id; a large one is never held whole."""
-        found: dict[bytes, tuple[bytes, int]] = {}
+    def each_digest(self) -> Iterator[tuple[bytes, bytes, int]]:
+        """Each blob as ``(hex id, BLAKE3 digest, size)`` in the order asked for; a large one is never held whole."""
         if not self._oids:
-            return found
+            return
         stdout = self._stdout()
         readline, read = stdout.readline, stdout.read
         for oid in self._oids:
@@ -175,13 +174,12 @@ class BulkRead:
                 data = read(size + 1)
                 if len(data) != size + 1:
                     raise _broken_off()
-                found[oid] = (raw_digest(memoryview(data)[:size]), size)
+                yield oid, raw_digest(memoryview(data)[:size]), size
             else:
                 hasher = new_hasher()
                 for chunk in _chunks(stdout, size):
                     hasher.update(chunk)
-                found[oid] = (hasher.digest(), size)
-        return found
+                yield oid, hasher.digest(), size
 
     def chunks(self, *, max_bytes: int = MAX_OBJECT_BYTES) -> Iterator[tuple[bytes, int, Iterator[bytes]]]:
         """Each blob as ``(hex id, size, chunks)``; the chunks must be read before the next blob is asked for.

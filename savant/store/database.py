@@ -55,7 +55,7 @@ _SELECT: Final = f"select {_COLUMNS} from run"  # noqa: S608 - the names of our 
 
 
 class RunDatabase:
-    """The index in a SQLite file with write-ahead logging. Safe between threads and processes.
+    """The index in a SQLite file. Safe between threads and processes, which wait for each other up to five seconds.
 
     :raises PortError: ``port.run-database`` from every method when the file cannot be used; delete it and rebuild.
     """
@@ -162,7 +162,6 @@ class RunDatabase:
 
 
 def _prepare(database: sqlite3.Connection) -> None:
-    database.execute("pragma journal_mode = wal")
     database.execute("pragma synchronous = normal")
     database.execute("begin immediate")
     version = database.execute("pragma user_version").fetchone()[0]
