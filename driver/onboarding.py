@@ -62,7 +62,11 @@ def _checks(read: Reader) -> Iterator[FoundCheck]:
         yield FoundCheck("unittest", "python -m unittest discover -s tests -t .", "no-regression", "tests/__init__.py")
     package = _json(read("package.json"))
     scripts = package.get("scripts")
-    if isinstance(scripts, dict) and isinstance(scripts.get("test"), str) and "no test specified" not in scripts["test"]:
+    if (
+        isinstance(scripts, dict)
+        and isinstance(scripts.get("test"), str)
+        and "no test specified" not in scripts["test"]
+    ):
         yield FoundCheck("npm-test", "npm test --silent", "no-regression", "package.json")
     if read("go.mod") is not None:
         yield FoundCheck("go-test", "go test ./...", "no-regression", "go.mod")

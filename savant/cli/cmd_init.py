@@ -59,9 +59,8 @@ def init(repo: str, domain: str | None, try_checks: bool, format_: str) -> int:
         output.say(*(f"wrote .savant/{name}" for name in written))
         output.say(*(f"kept .savant/{name}: it was there" for name in kept))
         for check in checks:
-            output.say(
-                f"check {check.id}: {check.command} (seen in {check.seen_in}); on the base: {tried.get(check.id, 'not tried')}"
-            )
+            state = tried.get(check.id, "not tried")
+            output.say(f"check {check.id}: {check.command} (seen in {check.seen_in}); on the base: {state}")
         if not checks:
             output.say("no test command was found: without one every candidate waits for a person")
         output.say(*(f"formatter {n.id}: {n.command} (from the pre-commit configuration)" for n in normalisers))

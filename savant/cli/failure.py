@@ -39,9 +39,7 @@ def report_failure(error: Exception, arguments: Sequence[str]) -> int:
 
 def _wants_json(arguments: Sequence[str]) -> bool:
     words = list(arguments)
-    return "--format=json" in words or any(
-        a == "--format" and b == "json" for a, b in zip(words, words[1:], strict=False)
-    )
+    return "--format=json" in words or ("--format", "json") in set(pairwise(words))
 
 
 def _unexpected(error: Exception) -> SavantError:

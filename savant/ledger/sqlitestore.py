@@ -17,7 +17,7 @@ from typing import Final
 
 from savant.contracts.digest import raw_digest
 from savant.contracts.errors import Conflict, PortError, RefusedInput, Unverifiable
-from savant.files.atomic import write_durably
+from savant.files.atomic import write_atomic
 from savant.ledger.port import Tail
 
 DATABASE_NAME: Final = "ledger.sqlite3"
@@ -170,7 +170,7 @@ class SqliteStore:
 
     def write_head(self, raw: bytes) -> None:
         """Replace the saved head at once and durably."""
-        write_durably(self._head, raw)
+        write_atomic(self._head, raw)
 
     def lines(self, start: int, stop: int) -> Iterator[bytes]:
         """The lines of a range, a few hundred at a time and with no transaction left open between them."""
