@@ -161,7 +161,7 @@ _MODES: Final[Mapping[bytes, bytes]] = MappingProxyType(
     }
 )
 _FILES: Final = frozenset(_MODES) - {b"160000", b"040000"}
-_TREE: Final = MODE_BYTES["tree"]
+_TREE: Final = _MODES[b"040000"]
 
 
 class _Folder:
@@ -188,23 +188,26 @@ def _fold(
     something unusual, or when a folder, encoded as git encodes trees, does not give its own id.
     """
     learned = Learned()
-    blobs = learned.blobs
+    blobs, modes = learned.blobs, dict(_MODES)
     start = 13 + (40 if format_ == "sha1" else 64)
     folders = [_Folder(b"", b"", oid.encode())]
     folder = folders[0]
     for record in listing:
         mode = record[:6]
-        if mode not in _MODES:
+        mode_byte = modes.get(mode)
+        if mode_byte is None:
             return None
-        shift = 2 if mode == b"160000" else 0  # the type is "commit", not "blob" or "tree"
-        child, path = record[12 + shift : start + shift - 1], record[start + shift :]
+        if mode == b"160000":  # the type is "commit", not "blob" or "tree"
+            child, path = record[14 : start + 1], record[start + 2 :]
+        else:
+            child, path = record[12 : start - 1], record[start:]
         slash = path.rfind(b"/")
         above, name = (path[:slash], path[slash + 1 :]) if slash >= 0 else (b"", path)
         while folder.path != above:
             if len(folders) == 1 or not _close(format_, folders, learned):
                 return None
             folder = folders[-1]
-        if mode == b"040000":
+        if mode_byte is _TREE:
             if len(folders) >= MAX_DEPTH:
                 return None
             folder.raw.append(b"40000 " + name + b"\0" + unhexlify(child))
@@ -223,7 +226,7 @@ def _fold(
                 blobs[child] = (digest, size)
             else:
                 digest = known[0]
-        folder.entries.append((name, _MODES[mode], digest))
+        folder.entries.append((name, mode_byte, digest))
     while folders:
         if not _close(format_, folders, learned):
             return None

@@ -44,6 +44,7 @@ MODES: Final[tuple[Mode, ...]] = ("regular", "executable", "symlink", "gitlink",
 MODE_BYTES: Final[Mapping[Mode, bytes]] = MappingProxyType({mode: bytes([i]) for i, mode in enumerate(MODES)})
 
 _HEAD_BYTES: Final = 5
+_LENGTHS: Final = [size.to_bytes(4, "big") for size in range(256)]
 _NOT_NAMES: Final = frozenset({b"", b".", b".."})
 
 
@@ -125,7 +126,8 @@ def encode_entries(entries: Iterable[tuple[bytes, bytes, bytes]]) -> bytes:
             check_name(name)
         if len(digest) != RAW_BYTES:
             raise RefusedInput("refused.malformed-node", f"The digest of {name!r} has {len(digest)} bytes.")
-        parts += (mode, len(name).to_bytes(4, "big"), name, digest)
+        size = len(name)
+        parts.append(mode + (_LENGTHS[size] if size < 256 else size.to_bytes(4, "big")) + name + digest)
     return b"".join(parts)
 
 

@@ -138,9 +138,9 @@ class ObjectReader:
 class BulkRead:
     """Many blobs by one ``cat-file --batch --buffer`` that starts at once and works ahead of its reader.
 
-    A context manager: leaving it ends the process. Read it once, by :meth:`each_digest` or by :meth:`chunks`. Both
-    raise ``PortError`` ``port.missing-object`` or ``port.git-failed``, and ``RefusedInput`` ``refused.malformed-object``
-    when an object is no blob.
+    A context manager: leaving it ends the process. Read it once, by :meth:`each_digest` or by :meth:`chunks`.
+    Both raise ``PortError`` ``port.missing-object`` or ``port.git-failed``, and ``RefusedInput``
+    ``refused.malformed-object`` when an object is no blob.
     """
 
     def __init__(self, git: Git, oids: Iterable[bytes]) -> None:
