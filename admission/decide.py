@@ -1,0 +1,158 @@
+"""The decision: pure and total. The first outcome that holds wins, in this order.
+
+===========================  ==========================================================================
+uncertifiable                a check of the sealed chain failed
+refused                      a refusing rule, or an acknowledgement that is unknown, stale or not allowed
+waiting                      a condition that nobody acknowledged
+admitted-with-conditions     every condition acknowledged, exactly
+admitted                     none of the above
+===========================  ==========================================================================
+
+People sign the decision without acknowledgements; the decision that counts them names that one by its digest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from admission.documents import (
+    AcknowledgedCondition,
+    AcknowledgementStatement,
+    Condition,
+    Decision,
+    EnvelopeEntry,
+    Outcome,
+    Policy,
+    Reason,
+    Request,
+)
+from admission.rules import ASKING, REFUSING, Facts, reason
+from savant.contracts.document import Sealed, digest_of
+from savant.contracts.scalars import as_set
+from synthesis.documents import Limitation
+
+
+@dataclass(frozen=True, slots=True)
+class VerifiedAcknowledgement:
+    """An acknowledgement whose signature was verified by :mod:`admission.acknowledge`."""
+
+    statement: AcknowledgementStatement
+    digest: str
+    keyid: str
+    is_requester: bool
+
+
+def decide(
+    request: Sealed[Request], policy: Sealed[Policy], acknowledgements: Sequence[VerifiedAcknowledgement] = ()
+) -> Decision:
+    """The decision about a request under a policy. Raises nothing for any valid input."""
+    bare = _decide(request, policy, (), None)
+    if not acknowledgements:
+        return bare
+    return _decide(request, policy, tuple(acknowledgements), digest_of(bare))
+
+
+def _decide(
+    request: Sealed[Request],
+    policy: Sealed[Policy],
+    acknowledgements: tuple[VerifiedAcknowledgement, ...],
+    bare_digest: str | None,
+) -> Decision:
+    facts = Facts(request.document, policy.document)
+    conditions = tuple(condition for rule in ASKING for condition in rule(facts))
+    broken = tuple(_broken_chain(request.document, policy.digest))
+    refusals = (
+        *(found for rule in REFUSING for found in rule(facts)),
+        *_bad_acknowledgements(request.document, policy.document, conditions, acknowledgements, bare_digest),
+    )
+    acknowledged = {item.statement.condition for item in acknowledgements}
+    open_ = [condition for condition in conditions if condition.id not in acknowledged]
+    outcome, reasons = _outcome(broken, refusals, open_, conditions)
+    is_open = outcome in ("admitted", "admitted-with-conditions", "waiting")
+    return Decision(
+        request_digest=request.digest,
+        policy_digest=policy.digest,
+        candidate_digest=request.document.candidate_digest,
+        outcome=outcome,
+        reasons=reasons,
+        conditions=as_set(conditions),
+        acknowledged=as_set(
+            AcknowledgedCondition(
+                condition=item.statement.condition,
+                by=item.statement.by,
+                keyid=item.keyid,
+                is_requester=item.is_requester,
+                acknowledgement_digest=item.digest,
+            )
+            for item in acknowledgements
+        ),
+        envelope=tuple(
+            EnvelopeEntry(path=entry.path, kind=entry.kind) for entry in (request.document.scope if is_open else ())
+        ),
+        limitations=tuple(_limitations(request.document, policy.document)),
+        unacknowledged_digest=bare_digest,
+        scope_only=True,
+        correctness_certified=False,
+    )
+
+
+def _outcome(
+    broken: tuple[Reason, ...], refusals: tuple[Reason, ...], open_: list[Condition], conditions: tuple[Condition, ...]
+) -> tuple[Outcome, tuple[Reason, ...]]:
+    if broken:
+        return "uncertifiable", broken
+    if refusals:
+        return "refused", refusals
+    if open_:
+        return "waiting", tuple(reason("admission.waiting", item.id, None, item.reason) for item in open_)
+    if conditions:
+        return "admitted-with-conditions", (reason("admission.acknowledged", "conditions"),)
+    return "admitted", (reason("admission.within", "envelope"),)
+
+
+def _broken_chain(request: Request, policy_digest: str) -> Iterator[Reason]:
+    for check in request.lineage:
+        if not check.passed:
+            yield reason("admission.lineage", check.name, None, check.detail)
+    if request.policy_digest != policy_digest:
+        yield reason("admission.lineage", "o5.policy", None, "The policy is not the one that the request names.")
+
+
+def _bad_acknowledgements(
+    request: Request,
+    policy: Policy,
+    conditions: tuple[Condition, ...],
+    acknowledgements: tuple[VerifiedAcknowledgement, ...],
+    bare_digest: str | None,
+) -> Iterator[Reason]:
+    known = {condition.id for condition in conditions}
+    seen: set[str] = set()
+    for item in acknowledgements:
+        statement = item.statement
+        if statement.decision_digest != bare_digest or statement.candidate_digest != request.candidate_digest:
+            yield reason("admission.acknowledgement.stale", statement.condition)
+        elif statement.condition not in known:
+            yield reason("admission.acknowledgement.unknown", statement.condition)
+        elif statement.condition in seen:
+            yield reason("admission.acknowledgement.repeated", statement.condition)
+        elif item.is_requester and policy.self_acknowledgement == "refuse":
+            yield reason("admission.acknowledgement.self", statement.condition)
+        seen.add(statement.condition)
+
+
+def _limitations(request: Request, policy: Policy) -> Iterator[Limitation]:
+    if policy.origin == "starter":
+        yield Limitation(
+            source="admission.policy",
+            text="The base has no .savant/policy.toml: the built-in starter policy decided.",
+            blocking=False,
+        )
+    if request.promise is None:
+        yield Limitation(
+            source="admission.promise",
+            text="The change existed before the plan: nothing was promised, policy alone decided.",
+            blocking=False,
+        )
+    if not request.requester:
+        yield Limitation(source="admission.requester", text="Who asked for the change is not known.", blocking=False)

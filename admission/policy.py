@@ -1,0 +1,257 @@
+"""The admission policy: the built-in starter, its commented TOML, and strict reading of a project's own.
+
+The starter equals what ``savant init`` writes. It asks rather than refuses: what a person may well want is a condition.
+Detection of secrets in added lines is not part of it yet.
+"""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Iterable
+from typing import Final, Literal
+
+from admission.documents import CompanionRule, Limits, PathRule, Policy
+from savant.contracts.errors import RefusedInput
+from savant.contracts.scalars import as_set
+from synthesis.documents import OperationKind
+
+POLICY_PATH: Final = b".savant/policy.toml"
+
+TEST_PATTERNS: Final = (
+    "tests/**",
+    "test/**",
+    "**/tests/**",
+    "**/test/**",
+    "**/__tests__/**",
+    "test_*.py",
+    "*_test.py",
+    "*_test.go",
+    "*.test.js",
+    "*.test.ts",
+    "*.test.tsx",
+    "*.spec.js",
+    "*.spec.ts",
+    "*.spec.tsx",
+)
+MANIFESTS: Final = (
+    "pyproject.toml",
+    "setup.py",
+    "requirements*.txt",
+    "requirements/**",
+    "package.json",
+    "Cargo.toml",
+    "go.mod",
+    "Gemfile",
+    "pom.xml",
+    "build.gradle",
+)
+LOCKS: Final = (
+    "uv.lock",
+    "poetry.lock",
+    "Pipfile.lock",
+    "package-lock.json",
+    "pnpm-lock.yaml",
+    "yarn.lock",
+    "Cargo.lock",
+    "go.sum",
+    "Gemfile.lock",
+)
+CHANGED: Final[tuple[OperationKind, ...]] = (
+    "modify",
+    "delete",
+    "rename",
+    "mode-change",
+    "symlink-change",
+    "type-change",
+)
+"""Every kind that touches something that was there."""
+
+
+def _rule(id_: str, patterns: Iterable[str], reason: str, operations: Iterable[OperationKind] = ()) -> PathRule:
+    return PathRule(id=id_, patterns=as_set(patterns), operations=as_set(operations), reason=reason)
+
+
+_REFUSE: Final = (
+    _rule("savant-rules", (".savant/**",), "The rules of judgement cannot be changed by what they judge."),
+    _rule("submodules", (".gitmodules",), "Submodules are not supported."),
+)
+_ASK: Final = (
+    _rule(
+        "ci",
+        (
+            ".github/**",
+            ".gitlab-ci.yml",
+            ".circleci/**",
+            ".ci/**",
+            "Jenkinsfile",
+            "azure-pipelines.yml",
+            ".travis.yml",
+            ".buildkite/**",
+        ),
+        "It changes continuous integration.",
+    ),
+    _rule(
+        "containers", ("Dockerfile", "Dockerfile.*", "docker-compose*.yml", "compose*.yaml"), "It changes a container."
+    ),
+    _rule(
+        "build", ("Makefile", "*.mk", "CMakeLists.txt", "justfile", "noxfile.py"), "It changes how things are built."
+    ),
+    _rule("owners", ("CODEOWNERS",), "It changes who must review."),
+    _rule(
+        "agent-instructions",
+        ("CLAUDE.md", "AGENTS.md", "GEMINI.md", ".cursor/**", ".claude/**", ".codex/**", ".aider*", ".mcp.json"),
+        "It changes what agents are told.",
+    ),
+    _rule(
+        "test-configuration",
+        (
+            ".pre-commit-config.yaml",
+            "conftest.py",
+            "pytest.ini",
+            "tox.ini",
+            "setup.cfg",
+            ".coveragerc",
+            "jest.config.*",
+            "vitest.config.*",
+            "sitecustomize.py",
+            "usercustomize.py",
+        ),
+        "It changes how tests are run.",
+    ),
+    _rule("migrations", ("**/migrations/**", "migrations/**", "alembic/**"), "It changes a migration."),
+    _rule("dependencies", (*MANIFESTS, *LOCKS), "It changes dependencies."),
+    _rule("existing-tests", TEST_PATTERNS, "It changes or removes tests that exist.", CHANGED),
+)
+_COMPANIONS: Final = (
+    CompanionRule(
+        id="lock-python",
+        when=as_set(("pyproject.toml",)),
+        need=as_set(("uv.lock", "poetry.lock", "requirements*.txt", "requirements/**")),
+        reason="A dependency manifest changed without its lock.",
+    ),
+    CompanionRule(
+        id="lock-node",
+        when=as_set(("package.json",)),
+        need=as_set(("package-lock.json", "pnpm-lock.yaml", "yarn.lock")),
+        reason="A dependency manifest changed without its lock.",
+    ),
+    CompanionRule(
+        id="lock-rust",
+        when=as_set(("Cargo.toml",)),
+        need=as_set(("Cargo.lock",)),
+        reason="A dependency manifest changed without its lock.",
+    ),
+    CompanionRule(
+        id="lock-go",
+        when=as_set(("go.mod",)),
+        need=as_set(("go.sum",)),
+        reason="A dependency manifest changed without its lock.",
+    ),
+)
+_FACTOR: Final = 5
+_LIMITS: Final = Limits(
+    files_ask=40,
+    files_refuse=40 * _FACTOR,
+    added_lines_ask=800,
+    added_lines_refuse=800 * _FACTOR,
+    deletions_ask=20,
+    deletions_refuse=20 * _FACTOR,
+)
+
+
+def starter_policy(origin: Literal["starter", "repository"] = "starter") -> Policy:
+    """The policy in force where the base has none."""
+    return Policy(
+        origin=origin,
+        allow=("**",),
+        refuse=as_set(_REFUSE),
+        ask=as_set(_ASK),
+        companions=as_set(_COMPANIONS),
+        limits=_LIMITS,
+        no_required_check="ask",
+        new_links="ask",
+        new_executables="ask",
+        self_acknowledgement="allow",
+        gate_accepts_starter=False,
+    )
+
+
+def policy_toml(policy: Policy) -> str:
+    """The policy as commented TOML; reading it gives the same policy, of origin ``repository``."""
+    limits = policy.limits
+    lines = [
+        "# Savant: what may be applied to this repository. Read from the base revision of a run:",
+        "# an uncommitted edit of this file is not in force. A plain name matches at any depth.",
+        "",
+        "# Paths a candidate may touch at all, inside what its plan promised.",
+        f"allow = {_list(policy.allow)}",
+        "",
+        "# No required check configured: ask a person, refuse, or allow.",
+        f"no_required_check = {_text(policy.no_required_check)}",
+        f"new_links = {_text(policy.new_links)}",
+        f"new_executables = {_text(policy.new_executables)}",
+        "# May whoever asked for a change also acknowledge its conditions? It is marked as such.",
+        f"self_acknowledgement = {_text(policy.self_acknowledgement)}",
+        "# Does the gate accept candidates that were judged under the built-in starter policy?",
+        f"gate_accepts_starter = {'true' if policy.gate_accepts_starter else 'false'}",
+        "",
+        "# Sizes: above the first a person is asked, above the second it is refused.",
+        "[limits]",
+        f"files = [{limits.files_ask}, {limits.files_refuse}]",
+        f"added_lines = [{limits.added_lines_ask}, {limits.added_lines_refuse}]",
+        f"deletions = [{limits.deletions_ask}, {limits.deletions_refuse}]",
+    ]
+    for name, words, rules in (
+        ("refuse", "Never applied.", policy.refuse),
+        ("ask", "Applied once a person acknowledged it.", policy.ask),
+    ):
+        lines += ["", f"# {words}"]
+        for rule in rules:
+            lines += [f"[[{name}]]", f"id = {_text(rule.id)}", f"patterns = {_list(rule.patterns)}"]
+            if rule.operations:
+                lines.append(f"operations = {_list(rule.operations)}")
+            lines += [f"reason = {_text(rule.reason)}", ""]
+    lines += ["# When the first changes, one of the second must change too, else a person is asked."]
+    for companion in policy.companions:
+        lines += [
+            "[[companion]]",
+            f"id = {_text(companion.id)}",
+            f"when = {_list(companion.when)}",
+            f"need = {_list(companion.need)}",
+            f"reason = {_text(companion.reason)}",
+            "",
+        ]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _text(value: str) -> str:
+    return json.dumps(value)
+
+
+def _list(values: Iterable[str]) -> str:
+    return "[" + ", ".join(_text(value) for value in values) + "]"
+
+
+def read_policy(raw: bytes) -> Policy:
+    """The policy of a project, as committed at the base.
+
+    :raises RefusedInput: ``refused.policy`` naming file, key and fix; ``refused.bad-pattern``.
+    """
+    try:
+        data = tomllib.loads(raw.decode("utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise refused_policy("the file", f"is not TOML: {error}") from error
+    from admission.policy_schema import parse_policy
+
+    return parse_policy(data)
+
+
+def refused_policy(key: str, problem: str) -> RefusedInput:
+    """The refusal of one key of a policy file."""
+    return RefusedInput(
+        "refused.policy",
+        f".savant/policy.toml at the base: {key} {problem}",
+        untouched="No provider was called and nothing was written.",
+        fix="Correct .savant/policy.toml and commit it.",
+    )
