@@ -111,6 +111,18 @@ def test_a_change_of_the_same_size_at_once_is_found(tmp_path: Path) -> None:
     assert len(scan(folder, scanned.index, LIMITS).changes) == 50
 
 
+def test_no_more_than_the_total_is_read(tmp_path: Path) -> None:
+    """The content of all changed files together is bounded while it is read: at the limit it is taken, beyond not."""
+    folder = make(tmp_path)
+    index = materialise_tree(DictBase({}), folder)
+    for number in range(3):
+        (folder / str(number)).write_bytes(b"1234")
+    assert len(scan(folder, index, Limits(total_bytes=12)).changes) == 3
+    with pytest.raises(RefusedInput) as caught:
+        scan(folder, index, Limits(total_bytes=11))
+    assert caught.value.code == "refused.size-limit"
+
+
 def test_only_touched_files_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A file whose key is unchanged is not opened, one whose key changed is read once."""
     import runner.scan as module

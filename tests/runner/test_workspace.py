@@ -7,6 +7,7 @@ import shutil
 import stat
 import tempfile
 import threading
+from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -22,6 +23,7 @@ from runner.seal import compute_evidence
 from runner.snapshot import BaseSnapshot
 from runner.workspace import CandidateWorkspace
 from savant.contracts.errors import PortError, RefusedInput
+from savant.files.paths import parents
 from savant.repository import from_entries
 from tests.runner.kit import FILES, DictBase, trees
 
@@ -143,6 +145,9 @@ def test_a_path_is_a_file_or_a_folder(workspace: CandidateWorkspace) -> None:
     workspace.delete(b"src")
     workspace.write(b"src/again", b"")
     assert workspace.mode(b"src/again") == "regular"
+    workspace.delete(b"src/again")
+    workspace.write(b"src", b"")
+    assert workspace.mode(b"src") == "regular"
 
 
 @pytest.mark.parametrize("target", [b"", b"a\0b", b"x" * 4096])
@@ -413,6 +418,7 @@ def test_edits_on_both_sides_meet_in_the_candidate(workspace: CandidateWorkspace
     folder = workspace.materialise()
     workspace.write(b"api", b"api")
     workspace.delete(b"docs/guide.md")
+    workspace.delete(b"src/deep/er/c.bin")
     workspace.write(b"bin/sub/x", b"x", executable=True)
     workspace.symlink(b"empty", b"api")
     (folder / "disk").write_bytes(b"disk")
@@ -424,7 +430,9 @@ def test_edits_on_both_sides_meet_in_the_candidate(workspace: CandidateWorkspace
     assert os.access(again / "bin/sub/x", os.X_OK)
     assert (again / "empty").readlink() == Path("api")
     assert not (again / "docs/guide.md").exists()
-    assert absorb(workspace, lambda _: None).keys() == {b"api", b"disk", b"docs/guide.md", b"bin/sub/x", b"empty"}
+    assert not (again / "src/deep").exists()
+    changed = {b"api", b"disk", b"docs/guide.md", b"src/deep/er/c.bin", b"bin/sub/x", b"empty"}
+    assert absorb(workspace, lambda _: None).keys() == changed
 
 
 def test_a_copy_that_cannot_be_brought_up_to_date_is_made_afresh(workspace: CandidateWorkspace) -> None:
@@ -679,6 +687,8 @@ class Model(RuleBasedStateMachine):
         overlay: Overlay = self.workspace.overlay
         contents = [content for content in overlay.changes.values() if content is not None]
         assert overlay._total_bytes == sum(len(content.data) for content in contents)
+        present = [path for path, content in overlay.changes.items() if content is not None]
+        assert +overlay._below == Counter(above for path in present for above in parents(path))
 
 
 Model.TestCase.settings = settings(max_examples=60, stateful_step_count=15, deadline=None)
