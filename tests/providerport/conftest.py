@@ -241,7 +241,8 @@ def world() -> World:
 
 @pytest.fixture
 def clock() -> FixedClock:
-    return FixedClock()
+    """A clock whose zero is long ago, as a real one's is."""
+    return FixedClock(monotonic_ms=5_000)
 
 
 @pytest.fixture

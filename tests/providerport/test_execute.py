@@ -359,7 +359,9 @@ def test_a_hanging_call_ends_at_its_deadline(world: Any, clock: FixedClock, hang
     assert task.waits[:-1] == [SLICE_MS] * (1000 // SLICE_MS)
     assert task.waits[-1] == GRACE_MS
     assert not execution.ended
-    assert [limit.source for limit in execution.receipt.document.limitations] == ["providerport.worker"]
+    assert [(limit.source, limit.blocking) for limit in execution.receipt.document.limitations] == [
+        ("providerport.worker", True)
+    ]
 
 
 def test_a_hanging_call_ends_when_the_caller_cancels(world: Any, clock: FixedClock, hanging: Any) -> None:
@@ -471,6 +473,8 @@ def test_observations_are_bounded_by_count(world: Any) -> None:
     watching = observer(world, max_observations=2)
     for text in ("one", "two", "three", "four"):
         watching.note(text)
+    assert said(watching) == (["one", "two"], 2)
+    watching.note("after the end")
     assert said(watching) == (["one", "two"], 2)
     assert said(observer(world, max_observations=0)) == ([], 0)
 

@@ -186,6 +186,35 @@ def test_what_is_no_command_is_refused(world: Any) -> None:
         assert refused(world.at("planning"), stranger) == "unknown-command"  # type: ignore[arg-type]
 
 
+def test_a_session_starts_with_everything_it_was_granted_and_nothing_recorded(world: Any) -> None:
+    """Phase created, full budgets, no reservation, no digest, no receipt."""
+    session = world.session(retries=3, replans=1)
+    state = start(session)
+    assert (state.session, state.phase, state.retries_left, state.replans_left) == (session, "created", 3, 1)
+    assert (state.generation, state.attempt_number, state.calls) == (0, 0, 0)
+    rest = set(State.__struct_fields__) - {
+        *("session", "phase", "retries_left", "replans_left", "generation", "attempt_number", "calls")
+    }
+    assert {getattr(state, member) for member in rest} == {None}
+
+
+def test_a_receipt_says_what_was_consumed_and_not_what_was_granted(world: Any) -> None:
+    """One of two retries and one of two replans, told in the events as they happen."""
+    state = world.at("reviewing")
+    revised = transition(state, RecordPlanReview(world.review(state, "revise")))
+    assert isinstance(revised, Transitioned)
+    assert revised.events == ("plan-reviewed", "replan-scheduled")
+    state = world.replanned(revised.state)
+    state = world.accept(state, RecordPlan(world.plan(state)))
+    state = world.accept(state, RecordPlanReview(world.review(state)))
+    state = world.accept(state, StartAttempt())
+    failed = transition(state, RecordAttempt(world.attempt(state, "timed-out")))
+    assert isinstance(failed, Transitioned)
+    assert failed.events == ("attempt-recorded", "retry-scheduled")
+    receipt = world.accept(failed.state, Abort("person.stopped")).receipt
+    assert (receipt.retries_consumed, receipt.replans_consumed) == (1, 1)
+
+
 def test_a_session_that_breaks_its_own_type_cannot_start(world: Any) -> None:
     """The only constructor accepts a session from its own bytes."""
     with pytest.raises(InternalError) as error:
