@@ -11,11 +11,11 @@ from typing import Final
 from msgspec.structs import replace
 
 from commandprovider.documents import Config, Executable, FailureStep, Imported, Step
-from savant.contracts.digest import new_hasher, to_text
 from savant.contracts.document import Sealed, seal
 from savant.contracts.errors import PortError, UsageError
 from savant.contracts.scalars import as_set
 from savant.process.environment import resolve_executable
+from savant.process.identity import executable_digest
 from synthesis.documents import Operation
 
 MAX_STDOUT_BYTES: Final = 8 * 1024 * 1024
@@ -25,9 +25,7 @@ ALL_OPERATIONS: Final[tuple[Operation, ...]] = as_set(("interpretation", "planni
 ACCEPTED_STATUSES: Final[Mapping[str, tuple[int, ...]]] = MappingProxyType(
     {"ruff": (0, 1), "eslint": (0, 1), "pre-commit": (0, 1), "codespell": (0, 65)}
 )
-"""Fixers that document a status other than 0 for "fixed what I could, something is left"; everybody else must exit 0."""
-
-_CHUNK_BYTES: Final = 1024 * 1024
+"""Fixers that document a status other than 0 for "fixed what I could, something is left"; others must exit 0."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,28 +46,13 @@ class ResolvedConfig:
         return (str(path), *argv[1:])
 
 
-def hash_executable(path: Path) -> str:
-    """The digest of an executable's bytes, links followed (a tool is named by what runs).
-
-    :raises PortError: ``port.executable`` when it cannot be read.
-    """
-    hasher = new_hasher()
-    try:
-        with path.open("rb") as file:
-            while chunk := file.read(_CHUNK_BYTES):
-                hasher.update(chunk)
-    except OSError as error:
-        raise PortError("port.executable", f"The executable {path} cannot be read: {error.strerror}.") from error
-    return to_text(hasher.digest())
-
-
 def verify_executables(config: ResolvedConfig) -> None:
     """Prove that every executable still is what was hashed when the run began.
 
     :raises PortError: ``port.executable-changed``.
     """
     for executable in config.sealed.document.executables:
-        if hash_executable(config.executables[executable.name]) != executable.content_digest:
+        if executable_digest(config.executables[executable.name]) != executable.content_digest:
             raise PortError(
                 "port.executable-changed",
                 f"The executable {executable.name!r} changed while the run was on.",
@@ -190,5 +173,5 @@ def import_config(imported: Imported, *, note: str, argv: Sequence[str] = (), se
 
 def _resolve(names: Sequence[str], search_path: str, config: Config) -> ResolvedConfig:
     paths = {name: resolve_executable(name, search_path) for name in dict.fromkeys(names)}
-    executables = as_set(Executable(name=name, content_digest=hash_executable(path)) for name, path in paths.items())
+    executables = as_set(Executable(name=name, content_digest=executable_digest(path)) for name, path in paths.items())
     return ResolvedConfig(seal(replace(config, executables=executables)), MappingProxyType(paths))

@@ -1,0 +1,1 @@
+"""The evaluators: a command, and the built-ins."""

@@ -1,0 +1,83 @@
+"""Failure classes and what follows from them at least. Pure.
+
+A policy may raise a recommendation; it may never lower one below its class's floor or recommend to accept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
+
+from evaluator.documents import Policy
+from savant.contracts.errors import RefusedInput
+from synthesis.documents import Recommendation
+
+SEVERITY: Final[Mapping[Recommendation, int]] = MappingProxyType(
+    {"accept": 0, "retry-generation": 1, "replan": 2, "architect-review": 3, "abort": 4}
+)
+"""Which recommendation wins; the greatest does."""
+
+FLOORS: Final[Mapping[str, Recommendation]] = MappingProxyType(
+    {
+        "forbidden-fix": "abort",
+        "proof-permanently-undischargeable": "abort",
+        "known-failure-concerning": "architect-review",
+        "custody-breach": "architect-review",
+        "proof-plan-structural": "replan",
+        "plan-level-failure": "replan",
+        "scope-exceeded": "replan",
+        "proof-undischarged": "retry-generation",
+        "mechanical-failure": "retry-generation",
+        "regression": "retry-generation",
+        "change-cap-exceeded": "retry-generation",
+        "forbidden-path": "retry-generation",
+    }
+)
+"""The least severe recommendation of each governed class."""
+
+UNMAPPED: Final[Recommendation] = "architect-review"
+"""What an unknown class of a required evaluator asks for."""
+
+
+def floor_of(failure_class: str) -> Recommendation:
+    """The least severe recommendation of a class."""
+    return FLOORS.get(failure_class, UNMAPPED)
+
+
+def recommendation_of(policy: Policy, failure_class: str) -> Recommendation:
+    """What a policy recommends for a class; never less than the class's floor."""
+    floor = floor_of(failure_class)
+    for rule in policy.recommendations:
+        if rule.failure_class == failure_class:
+            return max(rule.recommendation, floor, key=SEVERITY.__getitem__)
+    return floor
+
+
+def verify_policy(policy: Policy) -> None:
+    """Return if a policy is one that may be precommitted.
+
+    :raises RefusedInput: ``refused.evaluator-policy`` for a repeated evaluator, a rule below its floor, or a rule
+        that is given twice.
+    """
+    ids = [evaluator.id for evaluator in policy.evaluators]
+    if len(set(ids)) != len(ids):
+        raise _refused("two evaluators share a name")
+    classes = [rule.failure_class for rule in policy.recommendations]
+    if len(set(classes)) != len(classes):
+        raise _refused("two rules are for the same failure class")
+    for rule in policy.recommendations:
+        if SEVERITY[rule.recommendation] < SEVERITY[floor_of(rule.failure_class)]:
+            raise _refused(
+                f"{rule.failure_class} may not be lowered to {rule.recommendation}; its floor is "
+                f"{floor_of(rule.failure_class)}"
+            )
+
+
+def _refused(why: str) -> RefusedInput:
+    return RefusedInput(
+        "refused.evaluator-policy",
+        f"The evaluator policy is refused: {why}.",
+        untouched="No provider was called.",
+        fix="Correct .savant/config.toml or the --check flags.",
+    )

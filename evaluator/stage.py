@@ -1,0 +1,290 @@
+"""The stage: from a sealed candidate to one command for the session. The shell of O4.
+
+The candidate is verified again first. Each evaluator runs on a fresh copy of its own; the base is measured where the
+policy compares, once per run. What comes out is documents in ledger order, and exactly one command.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from evaluator.checks.command import CommandHost, Measured, measure_command
+from evaluator.checks.scope import check_forbidden_paths, check_scope
+from evaluator.compare import Compared, compare
+from evaluator.compose import CompositionFailure, compose
+from evaluator.dispositions import check_receipt
+from evaluator.documents import (
+    Descriptor,
+    Disposition,
+    EvaluatorConfig,
+    Input,
+    Policy,
+    Receipt,
+    Result,
+    ResultBinding,
+)
+from runner.content import CandidateTree, change_set_of, verify_candidate
+from runner.documents import Candidate
+from runner.documents import Receipt as RunnerReceipt
+from runner.snapshot import BaseSnapshot
+from savant.contracts.canonical import encode_struct
+from savant.contracts.digest import digest
+from savant.contracts.document import Document, Sealed, seal
+from savant.contracts.errors import InternalError, SavantError, UsageError
+from savant.contracts.scalars import as_set
+from savant.files.paths import to_raw
+from savant.process.identity import executable_digest
+from synthesis.commands import Command, EvaluatorUnavailable, RecordEvaluation
+from synthesis.documents import Attempt, Check, Evaluation, Finding, Plan
+
+VERSION = "1"
+
+BaseResults: TypeAlias = dict[str, Measured]
+"""What the base gave, by evaluator configuration digest; kept for one run."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvaluationInputs:
+    """What is evaluated, and by which precommitted rules.
+
+    :param obligations: proof obligations with the evaluator that discharges each; None where no check can.
+    """
+
+    session_digest: str
+    attempt: Sealed[Attempt]
+    plan: Sealed[Plan]
+    runner_receipt: Sealed[RunnerReceipt]
+    candidate: Sealed[Candidate]
+    policy: Sealed[Policy]
+    snapshot: BaseSnapshot
+    tree: CandidateTree
+    obligations: Mapping[str, str | None]
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluationOutcome:
+    """What came of it: documents in ledger order, the receipt, the evaluation if there is one, and the command.
+
+    :param failing: the findings that explain it to the next request.
+    """
+
+    documents: tuple[Sealed[Document], ...]
+    receipt: Sealed[Receipt]
+    evaluation: Sealed[Evaluation] | None
+    command: Command
+    failing: tuple[Finding, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Measurement:
+    config: EvaluatorConfig
+    descriptor: Sealed[Descriptor]
+    input: Sealed[Input]
+    result: Sealed[Result]
+    cleaned: bool
+
+
+def evaluate(inputs: EvaluationInputs, host: CommandHost, base_results: BaseResults) -> EvaluationOutcome:
+    """Evaluate one sealed candidate. Raises only for our own bugs: everything else is a receipt and a command."""
+    try:
+        verify_candidate(inputs.snapshot, inputs.candidate.document, change_set_of(inputs.candidate.document))
+        if inputs.tree.manifest.digest != inputs.candidate.document.final_digest:
+            raise InternalError("internal.tree", "The tree is not the candidate's.")
+        _read_everything(inputs)
+    except SavantError as error:
+        return _ended(inputs, (), "candidate-load-failure", error.code, error.message, None)
+    measurements = [_measure(config, inputs, host, base_results) for config in inputs.policy.document.evaluators]
+    composed = compose(
+        inputs.attempt.digest,
+        inputs.candidate.digest,
+        inputs.policy.document,
+        [m.result.document for m in measurements],
+        obligations=inputs.obligations,
+    )
+    cleaned = all(m.cleaned for m in measurements)
+    documents = tuple(d for m in measurements for d in (m.descriptor, m.input, m.result))
+    if isinstance(composed, CompositionFailure):
+        disposition: Disposition = (
+            "required-evaluator-unavailable" if composed.required_unavailable else "composition-failure"
+        )
+        return _ended(inputs, tuple(measurements), disposition, composed.code, composed.detail, cleaned)
+    evaluation = seal(composed)
+    receipt = _receipt(inputs, tuple(measurements), "evaluated", "", "", cleaned, evaluation.digest)
+    return EvaluationOutcome(
+        documents,
+        receipt,
+        evaluation,
+        RecordEvaluation(composed),
+        _failing(tuple(m.result.document for m in measurements)),
+    )
+
+
+def _read_everything(inputs: EvaluationInputs) -> None:
+    """Every changed content is read once, so that a damaged blob is found before anything runs."""
+    for operation in inputs.candidate.document.operations:
+        if operation.after is not None and operation.after.mode != "gitlink":
+            inputs.tree.read(to_raw(operation.path))
+
+
+def _measure(
+    config: EvaluatorConfig, inputs: EvaluationInputs, host: CommandHost, base_results: BaseResults
+) -> _Measurement:
+    descriptor = seal(_descriptor(config, host))
+    compares = config.evaluator == "command" and config.rule == "no-regression"
+    given = seal(
+        Input(
+            evaluator=config.id,
+            session_digest=inputs.session_digest,
+            attempt_digest=inputs.attempt.digest,
+            candidate_digest=inputs.candidate.digest,
+            policy_digest=inputs.policy.digest,
+            base_commit=inputs.candidate.document.base_commit,
+            base_manifest_digest=inputs.candidate.document.input_digest,
+            final_digest=inputs.candidate.document.final_digest,
+            measures_base=compares,
+            toolchain_digest=host.toolchain.digest() if config.evaluator == "command" else None,
+        )
+    )
+    base = _base(config, inputs, host, base_results) if compares else None
+    measured = _candidate(config, inputs, host)
+    compared = compare(
+        None if base is None or base.outcome != "completed" else base.cases,
+        measured.cases,
+        config.rule,
+        declares_gate_changes=any(step.declares_gate_changes for step in inputs.plan.document.steps),
+    )
+    result = seal(
+        Result(
+            evaluator=config.id,
+            descriptor_digest=descriptor.digest,
+            input_digest=given.digest,
+            outcome=measured.outcome,
+            checks=tuple(_check(config, item) for item in compared),
+            failure_classes=as_set(_classes(config, compared)),
+            limitations=(),
+            detail=measured.problem[:2_000],
+        )
+    )
+    return _Measurement(config, descriptor, given, result, measured.cleaned and (base is None or base.cleaned))
+
+
+def _descriptor(config: EvaluatorConfig, host: CommandHost) -> Descriptor:
+    executable = None
+    if config.evaluator == "command":
+        try:
+            executable = executable_digest(host.toolchain.resolve(config.argv[0]))
+        except (UsageError, SavantError):
+            executable = None
+    return Descriptor(
+        evaluator=config.id,
+        evaluator_kind=config.evaluator,
+        version=VERSION,
+        config_digest=digest(encode_struct(config)),
+        executable_digest=executable,
+        deterministic=config.evaluator != "command",
+        limitations=(),
+    )
+
+
+def _base(config: EvaluatorConfig, inputs: EvaluationInputs, host: CommandHost, base_results: BaseResults) -> Measured:
+    key = digest(encode_struct(config))
+    if key not in base_results:
+        base_results[key] = measure_command(config, inputs.snapshot, host)
+    return base_results[key]
+
+
+def _candidate(config: EvaluatorConfig, inputs: EvaluationInputs, host: CommandHost) -> Measured:
+    operations = inputs.candidate.document.operations
+    match config.evaluator:
+        case "command":
+            return measure_command(config, inputs.tree, host)
+        case "scope":
+            return Measured("completed", {config.id: check_scope(config, operations, inputs.plan.document)})
+        case "forbidden-paths":
+            return Measured("completed", {config.id: check_forbidden_paths(config, operations)})
+
+
+def _check(config: EvaluatorConfig, compared: Compared) -> Check:
+    return Check(
+        evaluator=config.id,
+        check=compared.check,
+        status=compared.status,
+        base_status=compared.base_status,
+        comparison=compared.comparison,
+        required=config.required,
+        findings=compared.findings if compared.counts else (),
+    )
+
+
+def _classes(config: EvaluatorConfig, compared: tuple[Compared, ...]) -> list[str]:
+    counted = [item for item in compared if item.counts]
+    classes = []
+    if any(item.comparison in ("regressed", "removed") for item in counted):
+        classes.append("regression")
+    if any(item.comparison not in ("regressed", "removed") for item in counted):
+        classes.append(config.failure_class)
+    return classes
+
+
+def _failing(results: tuple[Result, ...]) -> tuple[Finding, ...]:
+    """The findings of every check that counted, those of single cases before an evaluator's overall one."""
+    found = [(check, result) for result in results for check in result.checks if check.findings]
+    found.sort(key=lambda pair: pair[0].check == pair[1].evaluator)
+    return tuple(finding for check, _ in found for finding in check.findings)
+
+
+def _ended(
+    inputs: EvaluationInputs,
+    measurements: tuple[_Measurement, ...],
+    disposition: Disposition,
+    code: str,
+    detail: str,
+    cleaned: bool | None,
+) -> EvaluationOutcome:
+    receipt = _receipt(inputs, measurements, disposition, code, detail, cleaned, None)
+    return EvaluationOutcome(
+        tuple(d for m in measurements for d in (m.descriptor, m.input, m.result)),
+        receipt,
+        None,
+        EvaluatorUnavailable(f"evaluator.{disposition}"),
+        _failing(tuple(m.result.document for m in measurements)),
+    )
+
+
+def _receipt(
+    inputs: EvaluationInputs,
+    measurements: tuple[_Measurement, ...],
+    disposition: Disposition,
+    code: str,
+    detail: str,
+    cleaned: bool | None,
+    evaluation_digest: str | None,
+) -> Sealed[Receipt]:
+    receipt = Receipt(
+        session_digest=inputs.session_digest,
+        attempt_digest=inputs.attempt.digest,
+        runner_receipt_digest=inputs.runner_receipt.digest,
+        policy_digest=inputs.policy.digest,
+        candidate_digest=inputs.candidate.digest,
+        candidate_verified=disposition != "candidate-load-failure",
+        results=as_set(
+            ResultBinding(
+                evaluator=m.config.id,
+                descriptor_digest=m.descriptor.digest,
+                input_digest=m.input.digest,
+                result_digest=m.result.digest,
+            )
+            for m in measurements
+        ),
+        evaluation_digest=evaluation_digest,
+        disposition=disposition,
+        failure_code=code,
+        failure_detail=detail[:2_000],
+        cleanup_succeeded=cleaned,
+    )
+    problems = check_receipt(receipt)
+    if problems:
+        raise InternalError("internal.evaluation-receipt", "; ".join(problems))
+    return seal(receipt)
