@@ -142,6 +142,13 @@ def test_a_declared_failure_keeps_its_words_when_they_are_in_the_vocabularies(
         assert execution.result.document.detail == "why ? it failed"
 
 
+def test_a_providers_words_about_a_failure_are_cut(world: Any) -> None:
+    """A result keeps the first 4096 characters; the rest belongs into observations."""
+    for length, kept in ((4_096, 4_096), (4_097, 4_096)):
+        step = Fail("unavailable", "overloaded", "x" * length)
+        assert len(run(scripted("planning", step), world.request("planning")).result.document.detail) == kept
+
+
 def test_any_other_exception_is_a_crash_and_its_words_are_an_observation(world: Any) -> None:
     """The result names the exception's class alone; what it said is evidence beside it."""
     execution = run(scripted("planning", Raise(RuntimeError("at 0x7f"))), world.request("planning"))
@@ -275,6 +282,7 @@ def test_a_provider_that_does_not_describe_itself_is_not_called_and_still_gets_a
     assert ended(execution) == expected
     assert provider.executed == 0
     assert execution.capabilities.document.operations == ()
+    assert not execution.capabilities.document.reports_usage
     assert [(limit.source, limit.blocking) for limit in execution.receipt.document.limitations] == [
         ("providerport.describe", True)
     ]

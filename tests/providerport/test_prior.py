@@ -52,9 +52,15 @@ def test_required_checks_come_first_and_then_the_worse_status() -> None:
 
 def test_review_findings_come_by_severity() -> None:
     """Blocking, major, minor, info; stable inside each."""
-    given_ = [review("f1", "info"), review("f2", "major"), review("f3", "blocking"), review("f4", "major")]
+    given_ = [
+        review("f1", "info"),
+        review("f5"),
+        review("f2", "major"),
+        review("f3", "blocking"),
+        review("f4", "major"),
+    ]
     prior = bound_findings([], given_, PLENTY)
-    assert [f.id for f in prior.review_findings] == ["f3", "f2", "f4", "f1"]
+    assert [f.id for f in prior.review_findings] == ["f3", "f2", "f4", "f5", "f1"]
 
 
 def test_the_limit_is_the_canonical_bytes_of_what_is_kept() -> None:
