@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from savant.contracts.document import D, Document, Sealed
 from savant.contracts.envelope import parse_envelope
-from savant.contracts.errors import Unverifiable
+from savant.contracts.errors import RefusedInput, Unverifiable
 from savant.contracts.registry import Registry
 from savant.ledger.documents import Role, RunClose
 from savant.ledger.record import Bodies, Observed, accept_body, parse_statement
@@ -109,3 +109,17 @@ def read_runs(
         history = runs.setdefault(predicate.run, RunHistory(predicate.run))
         history.entries.append(HistoryEntry(seq, predicate.role, predicate.body_kind, body, predicate.observed))
     yield from runs.values()
+
+
+def list_runs(lines: Iterable[bytes]) -> tuple[str, ...]:
+    """The ids of the runs in the ledger, in the order in which they opened; lines that cannot be read name none."""
+    found: dict[str, None] = {}
+    for line in lines:
+        try:
+            payload, _, _ = parse_envelope(line)
+            run = parse_statement(payload).predicate.run
+        except RefusedInput:
+            continue
+        if run is not None:
+            found.setdefault(run)
+    return tuple(found)

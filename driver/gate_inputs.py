@@ -1,0 +1,110 @@
+"""What the gate asks about, read from a repository's own objects: two trees, the change between them, the rules."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from msgspec import structs
+
+from admission.decide import decide
+from admission.documents import Decision, Policy, Request
+from admission.policy import POLICY_PATH, read_policy, starter_policy
+from admission.scope import derive_scope
+from driver.gate import Match, Question, explains
+from runner.change import FILES, change_set, operations
+from runner.content import change_set_of
+from runner.documents import Candidate, CandidateOperation, ChangeSet, FileState
+from runner.snapshot import BaseSnapshot
+from savant.contracts.document import Sealed, digest_of, kind_of, seal
+from savant.contracts.envelope import parse_envelope
+from savant.contracts.errors import RefusedInput
+from savant.contracts.registry import Registry
+from savant.files.paths import to_raw
+from savant.ledger.record import Bodies, accept_body, parse_statement
+from savant.repository.manifest import diff
+
+
+def policy_at(base: BaseSnapshot) -> Sealed[Policy]:
+    """The admission policy in force at a commit: its own, or the built-in starter where it has none.
+
+    :raises RefusedInput: ``refused.policy`` when it cannot be read as one; ``refused.policy-link`` for a link.
+    """
+    mode = base.mode(POLICY_PATH)
+    if mode is None:
+        return seal(starter_policy())
+    if mode not in FILES:
+        raise RefusedInput("refused.policy-link", "The policy at the base is no regular file.")
+    return seal(read_policy(base.read(POLICY_PATH)))
+
+
+def ask(base: BaseSnapshot, head: BaseSnapshot) -> Question:
+    """The question about a commit on a base. The rules come from the base alone.
+
+    :raises RefusedInput: as :func:`policy_at`.
+    """
+    return Question(
+        commit=head.document.document.base_commit,
+        base_commit=base.document.document.base_commit,
+        base_digest=base.manifest.digest,
+        head_digest=head.manifest.digest,
+        change_digest=digest_of(change_between(base, head)),
+        policy=policy_at(base),
+    )
+
+
+def change_between(base: BaseSnapshot, head: BaseSnapshot) -> ChangeSet:
+    """The change set from one commit to another, computed from their manifests."""
+    return change_set(
+        diff(base.manifest, head.manifest), lambda path: len(base.read(path)), lambda path: len(head.read(path))
+    )
+
+
+def judge_again(
+    question: Question, base: BaseSnapshot, head: BaseSnapshot, match: Match, decision: Decision
+) -> Decision:
+    """Admission decided again about a candidate's change on another base, by the rules of that base.
+
+    The labels and line counts are derived on that base. Acknowledgements do not move: people signed another decision.
+    The checks are not run again: they ran on the base that the candidate was made from.
+    """
+    request = match.history.by_digest(Request, decision.request_digest).document
+    moved_operations = operations(change_set_of(match.candidate.document), base.manifest)
+
+    def before(operation: CandidateOperation, state: FileState) -> bytes:
+        del state
+        return base.read(to_raw(operation.path))
+
+    def after(operation: CandidateOperation, state: FileState) -> bytes:
+        del state
+        return head.read(to_raw(operation.path))
+
+    moved = structs.replace(
+        request,
+        policy_digest=question.policy.digest,
+        base_commit=question.base_commit,
+        input_digest=question.base_digest,
+        final_digest=question.head_digest,
+        scope=derive_scope(moved_operations, before, after),
+    )
+    return decide(seal(moved), question.policy)
+
+
+def runs_about(question: Question, lines: Iterable[bytes], registry: Registry, bodies: Bodies | None) -> list[str]:
+    """The ids of the runs whose candidate could explain the commit, or has its tree, in ledger order.
+
+    :raises SavantError: when a candidate's record cannot be accepted; never for a ledger that was verified.
+    """
+    kind = kind_of(Candidate)
+    found: dict[str, None] = {}
+    for line in lines:
+        payload, _, _ = parse_envelope(line)
+        statement = parse_statement(payload)
+        run = statement.predicate.run
+        if run is None or statement.predicate.body_kind != kind:
+            continue
+        body = accept_body(statement, registry, bodies)
+        if body is None or not isinstance(body.document, Candidate):
+            continue
+        if explains(question, body.document) or body.document.final_digest == question.head_digest:
+            found.setdefault(run)
+    return list(found)

@@ -1,0 +1,221 @@
+"""The steps of a replay from the candidate on: seal, evaluation, admission, application, the run's receipt.
+
+Each decides one thing again and returns what it did, in words; see :mod:`driver.replay_session`.
+"""
+
+from __future__ import annotations
+
+from admission.acknowledge import verify_acknowledgement
+from admission.compose import Chain, compose_receipt, compose_request
+from admission.decide import decide
+from admission.documents import Acknowledgement, Decision, Verification
+from admission.documents import Policy as AdmissionPolicy
+from admission.documents import Receipt as AdmissionReceipt
+from admission.documents import Request as AdmissionRequest
+from admission.scope import derive_scope
+from candidateapply.documents import Receipt as ApplyReceipt
+from candidateapply.documents import UndoReceipt, VerificationRecord
+from driver.documents import Receipt as RunReceipt
+from driver.replay_evidence import Evidence, differs, not_shown, verify_same
+from evaluator.compose import CompositionFailure, compose
+from evaluator.documents import Policy as EvaluatorPolicy
+from evaluator.documents import Receipt as EvaluationReceipt
+from evaluator.documents import Result as EvaluatorResult
+from evaluator.documents import ResultBinding
+from providerport.documents import Receipt as CallReceipt
+from runner.content import change_set_of
+from runner.documents import Candidate, CandidateOperation, ChangeSet, FileState
+from runner.documents import Receipt as RunnerReceipt
+from savant.contracts.document import Sealed, digest_of
+from savant.files.paths import to_raw
+from savant.identity.documents import Closure, Task
+from synthesis.documents import Attempt, Evaluation, Plan
+from synthesis.documents import Receipt as SynthesisReceipt
+
+
+def candidates_follow(evidence: Evidence) -> str:
+    """Each candidate's change set, labels and three digests follow from the base commit's own objects, blobs read."""
+    candidates = evidence.history.all(Candidate)
+    for candidate in candidates:
+        document = candidate.document
+        change = evidence.one(ChangeSet, document.change_digest)
+        verify_same("candidate", "the change set", digest_of(change_set_of(document)), change.digest)
+        verify_same("candidate", "the change", digest_of(evidence.changes(document)), change.digest)
+    return f"{len(candidates)} computed again from the base"
+
+
+def evaluations_follow(evidence: Evidence) -> str:
+    """Each evaluation, composed again from the recorded results and the policy, is the recorded one."""
+    evaluations = evidence.history.all(Evaluation)
+    for evaluation in evaluations:
+        verify_same("evaluation", "the evaluation", digest_of(_recompose(evidence, evaluation)), evaluation.digest)
+    return f"{len(evaluations)} composed again"
+
+
+def _recompose(evidence: Evidence, evaluation: Sealed[Evaluation]) -> Evaluation:
+    receipts = [r.document for r in evidence.history.all(EvaluationReceipt)]
+    receipt = next((r for r in receipts if r.evaluation_digest == evaluation.digest), None)
+    if receipt is None:
+        raise not_shown(f"no receipt names the evaluation {evaluation.digest}")
+    session = evidence.session.document
+    policy = evidence.one(EvaluatorPolicy, session.evaluator_policy_digest).document
+    closure = evidence.one(Closure, session.closure_digest).document
+    results = [_result(evidence, binding) for binding in receipt.results]
+    composed = compose(
+        evaluation.document.attempt_digest,
+        evaluation.document.candidate_digest,
+        policy,
+        results,
+        obligations=evidence_of_obligations(closure),
+    )
+    if isinstance(composed, CompositionFailure):
+        raise differs("evaluation", f"no evaluation can be composed: {composed.code}: {composed.detail}")
+    return composed
+
+
+def _result(evidence: Evidence, binding: ResultBinding) -> EvaluatorResult:
+    """The result of a binding, if its descriptor and input are the ones bound."""
+    result = evidence.one(EvaluatorResult, binding.result_digest).document
+    named = (result.evaluator, result.descriptor_digest, result.input_digest)
+    verify_same(
+        "evaluation",
+        "the binding of a result",
+        named,
+        (binding.evaluator, binding.descriptor_digest, binding.input_digest),
+    )
+    return result
+
+
+def evidence_of_obligations(closure: Closure) -> dict[str, str | None]:
+    """Every proof obligation of a closure with the evaluator that discharges it, None where no check can."""
+    return {record.text: record.evidence for record in closure.records if record.record_kind == "proof-obligation"}
+
+
+def decisions_follow(evidence: Evidence) -> str:
+    """Every request composed again from its chain, every decision decided again on its signed acknowledgements."""
+    history = evidence.history
+    for request in history.all(AdmissionRequest):
+        verify_same("admission", "the request", _request(evidence, request.document).digest, request.digest)
+    for decision in history.all(Decision):
+        request = evidence.one(AdmissionRequest, decision.document.request_digest)
+        policy = evidence.one(AdmissionPolicy, decision.document.policy_digest)
+        named = {item.acknowledgement_digest for item in decision.document.acknowledged}
+        verified = [
+            verify_acknowledgement(found, requester=request.document.requester, verifier=evidence.verifier)
+            for found in history.all(Acknowledgement)
+            if found.digest in named
+        ]
+        verify_same("admission", "the decision", digest_of(decide(request, policy, verified)), decision.digest)
+    for receipt in history.all(AdmissionReceipt):
+        request = evidence.one(AdmissionRequest, receipt.document.request_digest)
+        decision = evidence.one(Decision, receipt.document.decision_digest)
+        verify_same("admission", "the receipt", compose_receipt(request, decision).digest, receipt.digest)
+    return f"{len(history.all(Decision))} decided again"
+
+
+def _request(evidence: Evidence, request: AdmissionRequest) -> Sealed[AdmissionRequest]:
+    session, candidate = evidence.session, evidence.one(Candidate, request.candidate_digest)
+    base, tree = evidence.tree(candidate.document)
+
+    def before(operation: CandidateOperation, state: FileState) -> bytes:
+        del state
+        return base.read(to_raw(operation.path))
+
+    def after(operation: CandidateOperation, state: FileState) -> bytes:
+        del state
+        return tree.read(to_raw(operation.path))
+
+    chain = Chain(
+        session=session,
+        plan=evidence.one(Plan, request.plan_digest),
+        attempt=evidence.one(Attempt, request.attempt_digest),
+        candidate=candidate,
+        runner_receipt=evidence.one(RunnerReceipt, request.runner_receipt_digest),
+        evaluator_policy=evidence.one(EvaluatorPolicy, session.document.evaluator_policy_digest),
+        evaluation=evidence.one(Evaluation, request.evaluation_digest),
+        evaluation_receipt=evidence.one(EvaluationReceipt, request.evaluation_receipt_digest),
+        synthesis_receipt=evidence.one(SynthesisReceipt, request.synthesis_receipt_digest),
+        policy=evidence.one(AdmissionPolicy, session.document.admission_policy_digest),
+        base_manifest_digest=base.manifest.digest,
+        recomputed=evidence.changes(candidate.document),
+        final_digest=tree.manifest.digest,
+    )
+    requester = evidence.one(Task, session.document.task_digest).document.requester
+    return compose_request(chain, derive_scope(candidate.document.operations, before, after), requester=requester)
+
+
+def applications_agree(evidence: Evidence) -> str:
+    """What was written, seen and undone has the digests of the admitted candidate, or says that it has not."""
+    history = evidence.history
+    count = 0
+    for applied in history.all(ApplyReceipt):
+        document, candidate = applied.document, evidence.one(Candidate, applied.document.candidate_digest).document
+        observed = (document.input_digest, document.observed_change_digest, document.observed_final_digest)
+        is_exact = observed == _three(candidate)
+        if is_exact != (document.disposition == "applied"):
+            raise differs("application", f"{document.disposition} does not fit the digests that were observed")
+        count += 1
+    for verification in history.all(Verification):
+        seen = verification.document
+        candidate = evidence.one(Candidate, seen.candidate_digest).document
+        observed_target = (seen.observed_final_digest, seen.observed_change_digest, seen.violations)
+        is_exact = observed_target == (candidate.final_digest, candidate.change_digest, ())
+        if seen.status == "scope-compliant" and not is_exact:
+            raise differs("application", "a verification says scope-compliant about another tree")
+        count += 1
+    for undone in history.all(UndoReceipt):
+        candidate = evidence.one(Candidate, undone.document.candidate_digest).document
+        verify_same("application", "the restored tree", undone.document.restored_digest, candidate.input_digest)
+        count += 1
+    return f"{count} records of it agree" if count else "nothing was applied"
+
+
+def receipt_agrees(evidence: Evidence) -> str:
+    """The run's receipt lists exactly what the run recorded before it, and its disposition follows from that."""
+    history = evidence.history
+    receipts = [entry for entry in history.entries if isinstance(entry.body.document, RunReceipt)]
+    if not receipts:
+        raise not_shown("the run has no receipt")
+    for entry in receipts:
+        document = entry.body.document
+        assert isinstance(document, RunReceipt)
+        for member, type_ in (
+            ("provider_receipts", CallReceipt),
+            ("runner_receipts", RunnerReceipt),
+            ("evaluation_receipts", EvaluationReceipt),
+        ):
+            listed = [
+                e.body.digest for e in history.entries if e.seq < entry.seq and isinstance(e.body.document, type_)
+            ]
+            verify_same("receipt", member, tuple(getattr(document, member)), tuple(listed))
+        if document.disposition != "resume-refused":
+            verify_same("receipt", "the final state", document.state_digest, digest_of(evidence.final_state))
+            verify_same("receipt", "the phase", document.phase, evidence.final_state.phase)
+        expected = _expected_dispositions(evidence, document)
+        if expected and document.disposition not in expected:
+            raise differs("receipt", f"it says {document.disposition}, its records say {' or '.join(expected)}")
+    return f"{receipts[-1].body.digest}"
+
+
+def _expected_dispositions(evidence: Evidence, receipt: RunReceipt) -> tuple[str, ...]:
+    """What the disposition may be, by the last of verification, application and decision; empty when there is none."""
+    if receipt.verification_digest is not None:
+        compliant = _status(evidence, receipt.verification_digest) == "scope-compliant"
+        return ("applied-compliant",) if compliant else ("applied-violated", "verification-failed")
+    if receipt.application_receipt_digest is not None:
+        return ("applied-violated", "apply-failed", "verification-failed", "interrupted")
+    if receipt.decision_digest is not None:
+        outcome = evidence.one(Decision, receipt.decision_digest).document.outcome
+        return ("admission-refused" if outcome == "refused" else outcome, "apply-failed", "interrupted")
+    return ()
+
+
+def _status(evidence: Evidence, digest: str) -> str:
+    for record in evidence.history.all(VerificationRecord):
+        if record.digest == digest:
+            return record.document.status
+    return evidence.one(Verification, digest).document.status
+
+
+def _three(document: Candidate) -> tuple[str, str, str]:
+    return document.input_digest, document.change_digest, document.final_digest
