@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final, assert_never
 
 from commandprovider.config import ResolvedConfig, verify_executables
@@ -21,6 +22,8 @@ from savant.process.port import Command, Ended, Limits, ProcessRunner
 MAX_STDERR_LINE: Final = 2_000
 GRACE_MS: Final = 500
 MAX_FILE_BYTES: Final = 1024 * 1024 * 1024
+NO_CACHES: Final = MappingProxyType({"RUFF_NO_CACHE": "true", "MYPY_CACHE_DIR": "/dev/null"})
+"""Tools that would leave a cache in the working directory, where it would become part of the candidate."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +69,7 @@ def run_tool(
                     argv=config.command(argv),
                     cwd=cwd,
                     env=allowed_environment(
-                        host.ambient, document.environment, home, home / "tmp", {"PATH": host.search_path}
+                        host.ambient, document.environment, home, home / "tmp", {**NO_CACHES, "PATH": host.search_path}
                     ),
                     limits=Limits(
                         wall_ms=call.request.document.deadline_ms,

@@ -120,7 +120,7 @@ def _check_name(argv: tuple[str, ...]) -> str:
     words = [PurePosixPath(argv[0]).name, *argv[1:]]
     if words[0].startswith("python") and len(words) > 2 and words[1] == "-m":
         words = words[2:]
-    name = "-".join(word.lstrip("-") for word in words[:3] if word.lstrip("-"))
+    name = "-".join(word for word in words[:3] if not word.startswith("-"))
     clean = "".join(c if c.isascii() and (c.isalnum() or c in "._-") else "-" for c in name).strip("-.")
     return clean[:80] or "check"
 

@@ -7,40 +7,26 @@ from collections.abc import Iterable
 from msgspec import structs
 
 from admission.decide import decide
-from admission.documents import Decision, Policy, Request
-from admission.policy import POLICY_PATH, read_policy, starter_policy
+from admission.documents import Decision, Request
 from admission.scope import derive_scope
 from driver.gate import Match, Question, explains
-from runner.change import FILES, change_set, operations
+from driver.prepare import read_rules
+from runner.change import change_set, operations
 from runner.content import change_set_of
 from runner.documents import Candidate, CandidateOperation, ChangeSet, FileState
 from runner.snapshot import BaseSnapshot
-from savant.contracts.document import Sealed, digest_of, kind_of, seal
+from savant.contracts.document import digest_of, kind_of, seal
 from savant.contracts.envelope import parse_envelope
-from savant.contracts.errors import RefusedInput
 from savant.contracts.registry import Registry
 from savant.files.paths import to_raw
 from savant.ledger.record import Bodies, accept_body, parse_statement
 from savant.repository.manifest import diff
 
 
-def policy_at(base: BaseSnapshot) -> Sealed[Policy]:
-    """The admission policy in force at a commit: its own, or the built-in starter where it has none.
-
-    :raises RefusedInput: ``refused.policy`` when it cannot be read as one; ``refused.policy-link`` for a link.
-    """
-    mode = base.mode(POLICY_PATH)
-    if mode is None:
-        return seal(starter_policy())
-    if mode not in FILES:
-        raise RefusedInput("refused.policy-link", "The policy at the base is no regular file.")
-    return seal(read_policy(base.read(POLICY_PATH)))
-
-
 def ask(base: BaseSnapshot, head: BaseSnapshot) -> Question:
     """The question about a commit on a base. The rules come from the base alone.
 
-    :raises RefusedInput: as :func:`policy_at`.
+    :raises RefusedInput: as :func:`driver.prepare.read_rules`.
     """
     return Question(
         commit=head.document.document.base_commit,
@@ -48,7 +34,7 @@ def ask(base: BaseSnapshot, head: BaseSnapshot) -> Question:
         base_digest=base.manifest.digest,
         head_digest=head.manifest.digest,
         change_digest=digest_of(change_between(base, head)),
-        policy=policy_at(base),
+        policy=read_rules(base).admission,
     )
 
 

@@ -45,6 +45,7 @@ class RunInputs:
     admission_policy: Sealed[AdmissionPolicy]
     closure: Sealed[Closure]
     identities: tuple[Sealed[Document], ...]
+    provider_config: Sealed[Document]
     scope: tuple[str, ...]
     requester: str
 

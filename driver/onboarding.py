@@ -55,7 +55,8 @@ def find_checks(read: Reader) -> tuple[FoundCheck, ...]:
 
 def _checks(read: Reader) -> Iterator[FoundCheck]:
     pyproject = _toml(read("pyproject.toml"))
-    tools = pyproject.get("tool", {}) if isinstance(pyproject.get("tool", {}), dict) else {}
+    tool = pyproject.get("tool")
+    tools: dict[str, object] = tool if isinstance(tool, dict) else {}
     if "pytest" in tools or read("pytest.ini") is not None or read("conftest.py") is not None:
         yield FoundCheck("pytest", "pytest -q", "no-regression", "pytest configuration")
     elif read("tests/__init__.py") is not None:

@@ -17,6 +17,7 @@ from driver.governed import governed_by
 from driver.inputs import RunInputs, RunPorts
 from driver.review import review_plan
 from driver.session import SessionHost
+from evaluator.documents import Receipt as EvaluationReceipt
 from evaluator.stage import BaseResults
 from providerport.documents import Prior, Request
 from providerport.mapping import ObservationLimits, Parent, build_request, complete_interpretation, to_command
@@ -64,7 +65,7 @@ class Trace:
     change_set: Sealed[ChangeSet] | None = None
     tree: CandidateTree | None = None
     evaluation: Sealed[Evaluation] | None = None
-    evaluation_receipt: str | None = None
+    evaluation_receipt: Sealed[EvaluationReceipt] | None = None
     findings: tuple[Finding, ...] = ()
     review_findings: tuple[ReviewFinding, ...] = ()
     runner_receipts: list[str] = field(default_factory=list)
@@ -136,6 +137,8 @@ def interpret(run: Run) -> Stop:
     policy = run.inputs.driver_policy.document
     request = run.request("interpretation", run.host.state.session, policy.interpretation_deadline_ms, None)
     command = _ask(run, request)
+    if isinstance(command, RecordPlan):
+        raise InternalError("internal.command", "An interpretation call was answered with a plan.")
     if not isinstance(command, RecordInterpretation):
         return command
     complete = complete_interpretation(
@@ -155,6 +158,8 @@ def plan(run: Run) -> Stop:
     policy = run.inputs.driver_policy.document
     request = run.request("planning", interpretation.document, policy.planning_deadline_ms, run.prior())
     command = _ask(run, request)
+    if isinstance(command, RecordInterpretation):
+        raise InternalError("internal.command", "A planning call was answered with an interpretation.")
     if not isinstance(command, RecordPlan):
         return command
     refusal = run.host.send(command)
@@ -261,7 +266,7 @@ def evaluate(run: Run) -> Stop:
 
 
 def _ask(run: Run, request: Sealed[Request]) -> RecordInterpretation | RecordPlan | Stop:
-    """The command of a completed call; None when a budget ended the session; a disposition when the provider stopped."""
+    """The command of a completed call; None when a budget ended the session; a disposition for a stop."""
     if not run.calls.begin(request):
         return None
     execution = run.calls.execute(

@@ -30,7 +30,7 @@ MAX_SCRIPT_HEAD: Final = 4_096
 
 PROBE: Final = """\
 import importlib.util, json, sys
-found = {}
+found, spread = {}, []
 for name in json.load(sys.stdin):
     try:
         spec = importlib.util.find_spec(name)
@@ -42,8 +42,10 @@ for name in json.load(sys.stdin):
     where = list(spec.submodule_search_locations or ())
     if spec.origin not in (None, "built-in", "frozen", "namespace"):
         where.append(spec.origin)
+    else:
+        spread.append(name)
     found[name] = where
-print(json.dumps({"stdlib": sorted(sys.stdlib_module_names), "found": found}))
+print(json.dumps({"stdlib": sorted(sys.stdlib_module_names), "found": found, "spread": spread}))
 """
 """Asks an interpreter where names would be imported from, without importing them."""
 
@@ -145,20 +147,20 @@ class Isolation:
     problem: str | None
 
 
-def isolate(interpreter: Path, surface: Path, ask: Ask, *, wants_root: bool) -> Isolation:
+def isolate(interpreter: Path, surface: Path, ask: Ask, *, wants_root: bool, checkout: Path | None = None) -> Isolation:
     """Prove that an interpreter imports the copy's packages from the copy.
 
     :param wants_root: the tool is run as ``python -m``, which looks in the working directory by itself.
     """
     names = top_level_names(surface)
     paths = [str(surface)] if wants_root else []
-    outside = _outside(interpreter, surface, names, ask, paths)
+    outside = _outside(interpreter, surface, names, ask, paths, checkout)
     if outside is None:
         return Isolation(MappingProxyType({}), "the interpreter could not be asked where it imports from")
     if outside:
         roots = dict.fromkeys(str(surface / names[name]) if names[name] else str(surface) for name in outside)
         paths = [*roots, *(path for path in paths if path not in roots)]
-        outside = _outside(interpreter, surface, names, ask, paths)
+        outside = _outside(interpreter, surface, names, ask, paths, checkout)
         if outside is None:
             return Isolation(MappingProxyType({}), "the interpreter could not be asked where it imports from")
     if outside:
@@ -171,7 +173,12 @@ def isolate(interpreter: Path, surface: Path, ask: Ask, *, wants_root: bool) -> 
 
 
 def _outside(
-    interpreter: Path, surface: Path, names: Mapping[str, str], ask: Ask, paths: Sequence[str]
+    interpreter: Path,
+    surface: Path,
+    names: Mapping[str, str],
+    ask: Ask,
+    paths: Sequence[str],
+    checkout: Path | None,
 ) -> set[str] | None:
     """The names that would be imported from outside the copy; None when the interpreter did not answer."""
     environment = {"PYTHONPATH": os.pathsep.join(paths)} if paths else {}
@@ -181,14 +188,19 @@ def _outside(
     try:
         answer = json.loads(raw)
         stdlib, found = set(answer["stdlib"]), dict(answer["found"])
+        spread = set(answer["spread"])
     except (ValueError, KeyError, TypeError):
         return None
     inside = str(surface.resolve()) + os.sep
-    return {
-        name
-        for name, where in found.items()
-        if name not in stdlib and any(not os.path.realpath(place).startswith(inside) for place in where)
-    }
+    own = None if checkout is None else str(checkout.resolve()) + os.sep
+
+    def leaks(name: str, places: Sequence[str]) -> bool:
+        real = [os.path.realpath(place) + os.sep for place in places]
+        if name in spread and real and real[0].startswith(inside):
+            return own is not None and any(place.startswith(own) and not place.startswith(inside) for place in real)
+        return any(not place.startswith(inside) for place in real)
+
+    return {name for name, where in found.items() if name not in stdlib and leaks(name, where)}
 
 
 def leaking_link(folder: Path, checkout: Path) -> str | None:

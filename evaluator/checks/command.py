@@ -116,7 +116,7 @@ def _measure(
     if interpreter is not None:
         ask = _Probe(host, surface, home, extra)
         is_module = interpreter == executable and config.argv[1:2] == ("-m",)
-        isolation = isolate(interpreter, surface, ask, wants_root=is_module)
+        isolation = isolate(interpreter, surface, ask, wants_root=is_module, checkout=host.toolchain.checkout)
         if isolation.problem is not None:
             return _unavailable(config, isolation.problem)
         extra.update(isolation.environment)

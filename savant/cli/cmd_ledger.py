@@ -179,7 +179,6 @@ WORDS_FROM: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
 @format_option
 def show_record(record: str, repo: str, directory: str | None, format_: str) -> int:
     """Print the whole statement, its body and who signed it."""
-    from savant.contracts.canonical import encode
     from savant.contracts.envelope import parse_envelope, to_base64
     from savant.ledger.record import accept_body, line_digest
 
@@ -188,14 +187,14 @@ def show_record(record: str, repo: str, directory: str | None, format_: str) -> 
         seq, others = _find_record(reading, record)
         line, statement = reading.statement(seq)
         body = accept_body(statement, reading.registry, reading.bodies)
-    _, keyid, signature = parse_envelope(line)
+    payload, keyid, signature = parse_envelope(line)
     members: dict[str, Any] = {
         "seq": seq,
         "also": others,
         "line_digest": line_digest(line),
         "keyid": keyid,
         "signature": to_base64(signature),
-        "statement": json.loads(encode(statement)),
+        "statement": json.loads(payload),
         "body": None if body is None else json.loads(body.raw),
     }
     output.document("ledger-show", "ok", 0, members)

@@ -1,0 +1,70 @@
+"""The admission step: compose the sealed chain, decide, record the decision and its receipt."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from admission.compose import Chain, compose_receipt, compose_request
+from admission.decide import VerifiedAcknowledgement, decide
+from admission.documents import Decision, Receipt, Request, ScopeEntry
+from admission.scope import derive_scope
+from runner.content import CandidateTree, change_set_of
+from runner.documents import Candidate, CandidateOperation, ChangeSet, FileState
+from runner.snapshot import BaseSnapshot
+from savant.contracts.document import Sealed, seal
+from savant.contracts.errors import SavantError
+from savant.files.paths import to_raw
+from savant.store.port import ObjectStore
+
+
+@dataclass(frozen=True, slots=True)
+class Admission:
+    """A request, the decision about it, and the composition receipt."""
+
+    request: Sealed[Request]
+    decision: Sealed[Decision]
+    receipt: Sealed[Receipt]
+
+
+@dataclass(frozen=True, slots=True)
+class Recomputed:
+    """What the candidate is when it is computed again: nothing of it when it cannot be."""
+
+    change_set: ChangeSet | None
+    final_digest: str | None
+    scope: tuple[ScopeEntry, ...]
+
+
+def recompute(snapshot: BaseSnapshot, candidate: Candidate, store: ObjectStore) -> Recomputed:
+    """The change set, final digest and scope of a candidate, from the base's objects and the stored blobs."""
+    try:
+        tree = CandidateTree(snapshot, candidate, store)
+
+        def before(operation: CandidateOperation, _: FileState) -> bytes:
+            return snapshot.read(to_raw(operation.path))
+
+        def after(operation: CandidateOperation, _: FileState) -> bytes:
+            return tree.read(to_raw(operation.path))
+
+        scope = derive_scope(candidate.operations, before, after)
+    except SavantError:
+        return Recomputed(None, None, ())
+    return Recomputed(change_set_of(candidate), tree.manifest.digest, scope)
+
+
+def admit(
+    chain: Callable[[Recomputed], Chain],
+    recomputed: Recomputed,
+    *,
+    requester: str,
+    acknowledgements: Sequence[VerifiedAcknowledgement] = (),
+) -> Admission:
+    """Decide the admission of a candidate.
+
+    :param chain: makes the chain from what was recomputed.
+    """
+    composed = chain(recomputed)
+    request = compose_request(composed, recomputed.scope, requester=requester)
+    decision = seal(decide(request, composed.policy, acknowledgements))
+    return Admission(request, decision, compose_receipt(request, decision))

@@ -1,0 +1,107 @@
+"""The evaluation step: hand the sealed candidate to the evaluators, record what they found, move the session."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from evaluator.checks.command import CommandHost
+from evaluator.stage import EvaluationInputs, evaluate
+from evaluator.toolchain import Toolchain
+from runner.content import CandidateTree
+from savant.contracts.document import seal
+from savant.contracts.errors import InternalError, SavantError
+from synthesis.commands import EvaluatorUnavailable
+from synthesis.documents import ProofDischarge
+
+if TYPE_CHECKING:
+    from driver.documents import RunDisposition
+    from driver.step import Run
+
+
+def evaluate_candidate(run: Run) -> RunDisposition | None:
+    """Evaluate the current candidate and record the one command that follows."""
+    inputs, ports, trace = run.inputs, run.ports, run.trace
+    if trace.candidate is None or trace.attempt is None or trace.plan is None or trace.runner_receipt is None:
+        raise InternalError("internal.trace", "There is no candidate to evaluate.")
+    run.ports.progress.say(f"attempt {trace.attempt.document.number}: evaluating")
+    try:
+        trace.tree = CandidateTree(inputs.snapshot, trace.candidate.document, ports.store)
+    except SavantError as error:
+        trace.stopped_by = error.message
+        run.must(run.host.send(EvaluatorUnavailable("evaluator.candidate-load-failure")))
+        return None
+    obligations = {
+        record.text: record.evidence
+        for record in inputs.closure.document.records
+        if record.record_kind == "proof-obligation"
+    }
+    policy = inputs.evaluator_policy
+    ports.recorder.intent("evaluator", "evaluator.evaluate", subject=trace.candidate.digest)
+    started_ms = ports.clock.monotonic_ms()
+    outcome = evaluate(
+        EvaluationInputs(
+            session_digest=inputs.session.digest,
+            attempt=trace.attempt,
+            plan=trace.plan,
+            runner_receipt=trace.runner_receipt,
+            candidate=trace.candidate,
+            policy=policy,
+            snapshot=inputs.snapshot,
+            tree=trace.tree,
+            obligations=obligations,
+        ),
+        CommandHost(
+            processes=ports.processes,
+            scratch=ports.scratch / "checks",
+            toolchain=Toolchain(ports.checkout, policy.document.toolchain, ports.search_path),
+            ambient=ports.ambient,
+            environment=policy.document.environment,
+            cancellation=ports.cancellation,
+        ),
+        run.base_results,
+    )
+    duration_ms = ports.clock.monotonic_ms() - started_ms
+    if ports.cancellation.is_set():
+        trace.stopped_by = "interrupted"
+        return "interrupted"
+    for document in outcome.documents:
+        ports.recorder.record_once("evaluator", document)
+    ports.recorder.record("evaluator", outcome.receipt, duration_ms=duration_ms, candidate_raw=trace.candidate.raw)
+    trace.evaluation, trace.findings = outcome.evaluation, outcome.failing
+    trace.evaluation_receipt = outcome.receipt
+    trace.evaluation_receipts.append(outcome.receipt.digest)
+    if outcome.evaluation is None:
+        trace.stopped_by = outcome.receipt.document.failure_detail
+    else:
+        _say(run)
+        if outcome.evaluation.document.recommendation == "accept":
+            _discharge(run, obligations)
+    run.must(run.host.send(outcome.command))
+    return None
+
+
+def _discharge(run: Run, obligations: dict[str, str | None]) -> None:
+    """Record, for an accepted candidate, what evidences each proof obligation."""
+    if run.trace.candidate is None or run.trace.evaluation_receipt is None:
+        return
+    by_evaluator = {item.evaluator: item.result_digest for item in run.trace.evaluation_receipt.document.results}
+    for text, evidence in obligations.items():
+        if evidence is not None:
+            discharge = ProofDischarge(
+                obligation=text,
+                candidate_digest=run.trace.candidate.digest,
+                evidence_digest=by_evaluator[evidence],
+            )
+            run.ports.recorder.record_once("driver", seal(discharge))
+
+
+def _say(run: Run) -> None:
+    evaluation = run.trace.evaluation
+    if evaluation is None:
+        return
+    failing = [check for check in evaluation.document.checks if check.findings]
+    words = f"evaluation: {evaluation.document.recommendation}"
+    if failing:
+        first = failing[0].findings[0]
+        words += f"; {len(failing)} checks failed, first {failing[0].check}: {first.message.splitlines()[0]}"
+    run.ports.progress.say(words)

@@ -1,0 +1,148 @@
+"""From what a person asked and what the base says to a session: identities, policies, budgets. Reads through ports.
+
+The rules come from the base revision; what a person adds on the command line only tightens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final, Literal
+
+from msgspec.structs import replace
+
+from admission.documents import Policy as AdmissionPolicy
+from admission.policy import POLICY_PATH, read_policy, starter_policy
+from driver.config import CONFIG_PATH, ProjectConfig, driver_policy, evaluator_policy, read_config
+from driver.documents import Policy as DriverPolicy
+from driver.governed import obligations_of
+from driver.inputs import RunInputs
+from evaluator.documents import EvaluatorConfig
+from evaluator.documents import Policy as EvaluatorPolicy
+from evaluator.policy import verify_policy
+from runner.snapshot import BaseSnapshot
+from savant.contracts.document import Document, Sealed, seal
+from savant.identity.closure import closure_identity, is_record_path
+from savant.identity.graph import graph_identity
+from savant.identity.task import task_identity
+from savant.identity.workspace import workspace_identity
+from synthesis.documents import Budgets, Session
+
+DEFAULT_DEADLINE_MS: Final = 10 * 60 * 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What the person asked for on the command line."""
+
+    objective: str
+    scope: tuple[str, ...] = ()
+    checks: tuple[EvaluatorConfig, ...] = ()
+    requester: str = ""
+    retries: int | None = None
+    replans: int | None = None
+    calls: int | None = None
+    deadline_ms: int = DEFAULT_DEADLINE_MS
+    ledger_mode: Literal["off", "record", "enforce"] = "enforce"
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """The rules in force at a base: the project's configuration and admission policy, or the built-in ones."""
+
+    config: ProjectConfig
+    admission: Sealed[AdmissionPolicy]
+    trusted_part: Sealed[EvaluatorPolicy] = field(repr=False)
+    """The evaluator policy that the project alone would give: what a person trusts by digest."""
+
+
+def read_rules(snapshot: BaseSnapshot) -> Rules:
+    """The rules as committed at the base.
+
+    :raises RefusedInput: ``refused.config``, ``refused.policy``, ``refused.bad-pattern`` naming file, key and fix.
+    """
+    config = ProjectConfig()
+    if snapshot.mode(CONFIG_PATH) is not None:
+        config = read_config(snapshot.read(CONFIG_PATH))
+    policy = starter_policy()
+    if snapshot.mode(POLICY_PATH) is not None:
+        policy = read_policy(snapshot.read(POLICY_PATH))
+    return Rules(config, seal(policy), seal(evaluator_policy(config, ())))
+
+
+def prepare(
+    asked: Asked, snapshot: BaseSnapshot, rules: Rules, *, provider_config: Sealed[Document], object_format: str
+) -> RunInputs:
+    """The precommitted half of a run.
+
+    :raises UsageError: ``usage.objective``, ``usage.check-twice``.
+    :raises RefusedInput: ``refused.record``, ``refused.evaluator-policy``, ``refused.bad-pattern``.
+    """
+    base = snapshot.document.document
+    workspace = workspace_identity(
+        domain=rules.config.domain,
+        object_format="sha256" if object_format == "sha256" else "sha1",
+        base_commit=base.base_commit,
+        base_tree=base.base_tree,
+        base_manifest_digest=base.base_manifest_digest,
+    )
+    task = task_identity(asked.objective, scope=asked.scope, requester=asked.requester)
+    graph = graph_identity(base.base_commit)
+    records = [path for path in snapshot.paths() if is_record_path(path)]
+    closure = closure_identity(task, [(path, snapshot.read(path)) for path in records])
+    judged = evaluator_policy(rules.config, asked.checks)
+    verify_policy(judged)
+    judging: Sealed[EvaluatorPolicy] = seal(judged)
+    driving: Sealed[DriverPolicy] = seal(
+        driver_policy(ledger_mode=asked.ledger_mode, call_deadline_ms=asked.deadline_ms)
+    )
+    session = seal(
+        Session(
+            repository_domain=rules.config.domain,
+            workspace_digest=workspace.digest,
+            task_digest=task.digest,
+            graph_digest=graph.digest,
+            closure_digest=closure.digest,
+            base_commit=base.base_commit,
+            base_manifest_digest=base.base_manifest_digest,
+            evaluator_policy_digest=judging.digest,
+            admission_policy_digest=rules.admission.digest,
+            driver_policy_digest=driving.digest,
+            provider_config_digest=provider_config.digest,
+            objective=task.document.objective,
+            budgets=tighten(rules.config.budgets, asked),
+            retryable_outcomes=driving.document.retryable_outcomes,
+            proof_obligations=obligations_of(closure.document),
+        )
+    )
+    return RunInputs(
+        session=session,
+        snapshot=snapshot,
+        driver_policy=driving,
+        evaluator_policy=judging,
+        admission_policy=rules.admission,
+        closure=closure,
+        identities=(workspace, task, graph, closure),
+        provider_config=provider_config,
+        scope=asked.scope,
+        requester=asked.requester,
+    )
+
+
+def tighten(budgets: Budgets, asked: Asked) -> Budgets:
+    """The project's budgets, lowered by what the person asked; a larger number changes nothing."""
+    return replace(
+        budgets,
+        retries=_least(budgets.retries, asked.retries),
+        replans=_least(budgets.replans, asked.replans),
+        provider_calls=asked.calls if budgets.provider_calls is None else _least(budgets.provider_calls, asked.calls),
+    )
+
+
+def _least(granted: int, asked: int | None) -> int:
+    return granted if asked is None else min(granted, asked)
+
+
+def command_checks(policy: EvaluatorPolicy) -> Sequence[EvaluatorConfig]:
+    """The evaluators of a policy that run a command."""
+    return [evaluator for evaluator in policy.evaluators if evaluator.evaluator == "command"]

@@ -1,0 +1,60 @@
+"""Whether a run may start: pure. Everything it needs to know was looked up by the caller, before any provider call."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from driver.documents import Readiness, ReadinessItem
+from evaluator.documents import EvaluatorConfig
+from synthesis.documents import Budgets
+
+
+def assess(
+    *,
+    budgets: Budgets,
+    reports_usage: bool,
+    project_checks: Sequence[EvaluatorConfig],
+    policy_digest: str,
+    is_trusted: bool,
+    missing_tools: Mapping[str, str],
+) -> Readiness:
+    """The readiness of a run.
+
+    :param project_checks: check commands that the repository itself names.
+    :param policy_digest: of the policy that they come from, trusted once by the person or not.
+    :param missing_tools: required check or normaliser -> why its tool cannot be found.
+    """
+    items = tuple(_items(budgets, reports_usage, project_checks, policy_digest, is_trusted, missing_tools))
+    return Readiness(ready=all(item.ready for item in items), items=items)
+
+
+def _items(
+    budgets: Budgets,
+    reports_usage: bool,
+    project_checks: Sequence[EvaluatorConfig],
+    policy_digest: str,
+    is_trusted: bool,
+    missing_tools: Mapping[str, str],
+) -> Iterator[ReadinessItem]:
+    limited = budgets.tokens is not None or budgets.cost_microunits is not None
+    yield _item(
+        "usage",
+        reports_usage or not limited,
+        "driver.usage-unreported",
+        "The budgets limit tokens or money, and the provider does not report its usage.",
+        "Remove tokens and cost_microunits from .savant/config.toml, or use a provider that reports them.",
+    )
+    commands = "; ".join(" ".join(check.argv) for check in project_checks)
+    yield _item(
+        "trust",
+        is_trusted or not project_checks,
+        "driver.policy-untrusted",
+        f"The repository names commands that would run without a sandbox: {commands}"[:2_000],
+        f"Read them, then: savant trust {policy_digest}",
+    )
+    for name, why in missing_tools.items():
+        yield _item(f"tool:{name}", False, "driver.tool-missing", why, f"Install what {name} needs, or drop the check.")
+
+
+def _item(name: str, ready: bool, code: str, detail: str, fix: str) -> ReadinessItem:
+    return ReadinessItem(name=name, ready=ready, code=code, detail="" if ready else detail, fix="" if ready else fix)

@@ -1,0 +1,421 @@
+"""``run``: one task, from what was typed to a run receipt."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from types import FrameType
+from typing import TYPE_CHECKING, Any, Literal
+
+import click
+
+from savant.cli.exits import EXITS, ending_of_run, exit_code
+from savant.cli.options import format_option, repository_option
+from savant.cli.render import Output, short
+
+if TYPE_CHECKING:
+    from driver.documents import Readiness
+    from driver.inputs import RunInputs
+    from driver.prepare import Rules
+    from driver.recorder import Recorder
+    from driver.run import Apply, RunResult
+    from runner.normalise import Normaliser
+    from savant.cli.provision import Provision
+    from savant.cli.workbench import Workbench
+
+SHOWN_DIRTY = 5
+
+
+@click.command(
+    "run",
+    help="Run one task: interpret, plan, generate in a disposable copy, seal, evaluate, decide. Nothing is applied "
+    "without --apply.",
+)
+@click.argument("objective", required=False, default="")
+@repository_option
+@click.option("--base", default="HEAD", help="The revision to start from (default: HEAD).")
+@click.option("--recipe", multiple=True, metavar="CMD", help="A deterministic tool as provider; may be repeated.")
+@click.option("--on-failure", multiple=True, metavar="CHECK=CMD", help="A recipe step for when that check failed.")
+@click.option("--provider", metavar="CMD", help="A command that speaks the wire (docs/contracts/commandprovider.md).")
+@click.option(
+    "--provider-directory", type=click.Choice(["workspace", "empty"]), default="workspace", help="Where it works."
+)
+@click.option("--provider-operation", multiple=True, metavar="NAME", help="What it answers (default: generation).")
+@click.option("--env", "provider_env", multiple=True, metavar="NAME", help="A variable the provider may see.")
+@click.option("--max-output", type=click.IntRange(1), metavar="BYTES", help="The provider's largest answer.")
+@click.option("--from-commit", metavar="A..B", help="Judge a change that exists instead of generating one.")
+@click.option("--patch", type=click.Path(exists=True, dir_okay=False), help="Judge a patch file.")
+@click.option("--scope", multiple=True, metavar="PATTERN", help="Limit the task to paths; may be repeated.")
+@click.option("--check", multiple=True, metavar="CMD", help="A check that may not get worse than on the base.")
+@click.option("--must-pass", multiple=True, metavar="CMD", help="A check that must pass.")
+@click.option("--retries", type=click.IntRange(0), help="At most so many retries (only lowers the budget).")
+@click.option("--replans", type=click.IntRange(0), help="At most so many replans (only lowers the budget).")
+@click.option("--calls", type=click.IntRange(1), help="At most so many provider calls (only lowers the budget).")
+@click.option("--deadline", type=click.IntRange(1), default=600, metavar="SECONDS", help="For each provider call.")
+@click.option("--requester", default="", help="Who asks: a name or a key fingerprint.")
+@click.option("--apply", "apply_to", type=click.Path(), metavar="TARGET", help="Apply when admitted, into this folder.")
+@click.option("--on-mismatch", type=click.Choice(["keep", "restore"]), default="keep", help="If the target differs.")
+@click.option(
+    "--ledger-mode", type=click.Choice(["enforce", "record", "off"]), default="enforce", help="When recording fails."
+)
+@click.option("--no-cache", is_flag=True, help="Compute the base manifest anew.")
+@click.option("--quiet", is_flag=True, help="No progress on stderr.")
+@format_option
+def run(**flags: Any) -> int:
+    """Run one task."""
+    from savant.cli.workbench import Workbench
+
+    output = Output(as_json=flags["format_"] == "json", quiet=flags["quiet"])
+    with Workbench(flags["repo"], use_cache=not flags["no_cache"]) as bench, _interruptible(bench):
+        return _run(bench, output, flags)
+
+
+def _run(bench: Workbench, output: Output, flags: dict[str, Any]) -> int:
+    from driver.prepare import Asked, prepare, read_rules
+    from runner.snapshot import BaseSnapshot
+    from savant.cli.provision import provide
+
+    provision = provide(bench, _provider_flags(flags), flags["scope"])
+    commit = provision.base or bench.repository.resolve_commit(flags["base"])
+    snapshot = BaseSnapshot.take(bench.repository, commit, cache=bench.cache)
+    rules = read_rules(snapshot)
+    asked = Asked(
+        objective=flags["objective"] or provision.config.sealed.document.note or provision.words,
+        scope=tuple(flags["scope"]),
+        checks=_checks(flags),
+        requester=flags["requester"],
+        retries=flags["retries"],
+        replans=flags["replans"],
+        calls=flags["calls"],
+        deadline_ms=flags["deadline"] * 1000,
+        ledger_mode=flags["ledger_mode"],
+    )
+    inputs = prepare(
+        asked,
+        snapshot,
+        rules,
+        provider_config=provision.config.sealed,
+        object_format=bench.repository.object_format,
+    )
+    _announce(bench, output, inputs, rules, provision)
+    readiness, normalisers = _readiness(bench, inputs, rules, provision)
+    if not readiness.ready:
+        return _not_ready(output, readiness)
+    result, run_id = _governed(bench, output, inputs, provision, normalisers, flags)
+    return _show(output, result, run_id, bench)
+
+
+def _provider_flags(flags: dict[str, Any]) -> Any:
+    from savant.cli.provision import ProviderFlags
+
+    return ProviderFlags(
+        recipe=flags["recipe"],
+        on_failure=flags["on_failure"],
+        provider=flags["provider"],
+        provider_directory=flags["provider_directory"],
+        provider_operations=flags["provider_operation"],
+        provider_env=flags["provider_env"],
+        max_output_bytes=flags["max_output"],
+        from_commit=flags["from_commit"],
+        patch=flags["patch"],
+    )
+
+
+def _checks(flags: dict[str, Any]) -> tuple[Any, ...]:
+    from driver.config import check_config
+
+    return (
+        *(check_config(command, rule="no-regression") for command in flags["check"]),
+        *(check_config(command, rule="all-pass") for command in flags["must_pass"]),
+    )
+
+
+def _announce(bench: Workbench, output: Output, inputs: RunInputs, rules: Rules, provision: Provision) -> None:
+    """The first screen: base, what is not part of it, provider, sandbox, policy."""
+    base = inputs.snapshot.document.document
+    budgets = inputs.session.document.budgets
+    output.progress(f"base {base.base_commit[:17]}  {provision.words}")
+    for line in _not_part_of_base(bench, inputs):
+        output.progress(line)
+    output.progress(f"sandbox {bench.processes.level}: none (own session, limits, every descendant ended)")
+    origin = rules.admission.document.origin
+    where = "built-in starter policy" if origin == "starter" else ".savant/policy.toml at the base"
+    output.progress(f"policy {short(rules.admission.digest)}  {where}")
+    unlimited = [name for name in ("tokens", "cost_microunits") if getattr(budgets, name) is None]
+    output.progress(
+        f"budgets: {budgets.retries} retries, {budgets.replans} replans, {budgets.provider_calls} calls"
+        + (f"; not limited: {', '.join(unlimited)}" if unlimited else "")
+    )
+
+
+def _not_part_of_base(bench: Workbench, inputs: RunInputs) -> Iterator[str]:
+    """What lies in the checkout and is not in the base: it is not seen by this run."""
+    from savant.repository.pending import uncommitted
+
+    if bench.checkout is None:
+        return
+    paths = uncommitted(bench.repository, inputs.snapshot.document.document.base_commit)
+    if paths:
+        shown = ", ".join(paths[:SHOWN_DIRTY]) + (", …" if len(paths) > SHOWN_DIRTY else "")
+        yield f"not part of this run, because not committed at the base: {shown}"
+        if any(path.startswith(".savant/") for path in paths):
+            yield ".savant/ differs from the base: the uncommitted rules are NOT in force"
+
+
+def _readiness(
+    bench: Workbench, inputs: RunInputs, rules: Rules, provision: Provision
+) -> tuple[Readiness, tuple[Normaliser, ...]]:
+    from driver.prepare import command_checks
+    from driver.readiness import assess
+    from evaluator.toolchain import Toolchain
+    from runner.normalise import Normaliser
+    from savant.contracts.errors import UsageError
+    from savant.identity.pins import read_pins
+
+    policy = inputs.evaluator_policy.document
+    toolchain = Toolchain(bench.checkout, policy.toolchain, _search_path(bench))
+    missing: dict[str, str] = {}
+    normalisers = []
+    for check in command_checks(policy):
+        try:
+            toolchain.resolve(check.argv[0])
+        except UsageError as error:
+            if check.required:
+                missing[check.id] = error.message
+    for row in policy.normalisers:
+        try:
+            tool = toolchain.resolve(row.argv[0])
+            normalisers.append(
+                Normaliser(id=row.id, argv=(str(tool), *row.argv[1:]), patterns=row.patterns, timeout_ms=row.timeout_ms)
+            )
+        except UsageError as error:
+            missing[row.id] = error.message
+    pins = read_pins(bench.places.config)
+    project = command_checks(rules.trusted_part.document)
+    readiness = assess(
+        budgets=inputs.session.document.budgets,
+        reports_usage=provision.factory().describe().reports_usage,
+        project_checks=project,
+        policy_digest=rules.trusted_part.digest,
+        is_trusted=rules.trusted_part.digest in pins.trusted_policies,
+        missing_tools=missing,
+    )
+    return readiness, tuple(normalisers)
+
+
+def _search_path(bench: Workbench) -> tuple[Any, ...]:
+    from pathlib import Path
+
+    return tuple(Path(entry) for entry in bench.places.search_path.split(":"))
+
+
+def _not_ready(output: Output, readiness: Readiness) -> int:
+    code = exit_code("not-ready")
+    items = [
+        {"name": item.name, "ready": item.ready, "code": item.code, "detail": item.detail, "fix": item.fix}
+        for item in readiness.items
+    ]
+    output.document("run", "not-ready", code, {"items": items})
+    if not output.as_json:
+        output.say("NOT READY: no provider was called, nothing was recorded.")
+        for item in readiness.items:
+            if not item.ready:
+                output.say(f"  {item.detail}  [{item.code}]", f"    next: {item.fix}")
+    return code
+
+
+class _Lines:
+    """Progress as plain lines."""
+
+    def __init__(self, output: Output) -> None:
+        self._output = output
+
+    def say(self, line: str) -> None:
+        self._output.progress(f"  {line}")
+
+
+def _governed(
+    bench: Workbench,
+    output: Output,
+    inputs: RunInputs,
+    provision: Provision,
+    normalisers: tuple[Normaliser, ...],
+    flags: dict[str, Any],
+) -> tuple[RunResult, str]:
+    from contextlib import ExitStack
+
+    from driver.inputs import RunPorts
+    from driver.recorder import Recorder
+    from driver.run import run_whole
+    from savant.cli.app import VERSION
+    from savant.cli.ledgers import writable_ledger
+    from savant.contracts.errors import UsageError
+
+    mode: Literal["off", "record", "enforce"] = flags["ledger_mode"]
+    if mode == "off" and flags["apply_to"]:
+        raise UsageError(
+            "usage.off-apply", "Nothing can be applied in ledger mode off.", fix="Leave --ledger-mode out."
+        )
+    run_id = bench.entropy.token(16).hex()
+    with ExitStack() as stack:
+        opened = None if mode == "off" else stack.enter_context(writable_ledger(bench))
+        if opened is not None and opened.created:
+            output.progress(
+                f"made a ledger in {bench.directory} and its keys in {opened.keys}; keep a copy of the keys"
+            )
+        recorder = Recorder(
+            None if opened is None else opened.ledger,
+            run_id=run_id,
+            mode=mode,
+            clock=bench.clock,
+            host=bench.host,
+            tool=f"savant/{VERSION}",
+        )
+        ports = RunPorts(
+            recorder=recorder,
+            provider=provision.factory,
+            clock=bench.clock,
+            tasks=bench.tasks,
+            cancellation=bench.cancellation,
+            store=bench.store,
+            processes=bench.processes,
+            normalisers=normalisers,
+            scratch=bench.scratch,
+            checkout=bench.checkout,
+            search_path=_search_path(bench),
+            ambient=bench.places.environment,
+            progress=_Lines(output),
+        )
+        apply = _applier(bench, flags, recorder)
+        started_ms = bench.clock.now_ms()
+        result = run_whole(inputs, ports, apply)
+        _index(bench, result, recorder, started_ms)
+    return result, run_id
+
+
+def _applier(bench: Workbench, flags: dict[str, Any], recorder: Recorder) -> Apply | None:
+    if not flags["apply_to"]:
+        return None
+    from savant.cli.applying import applier
+
+    return applier(bench, flags["apply_to"], flags["on_mismatch"], recorder)
+
+
+def _index(bench: Workbench, result: RunResult, recorder: Recorder, started_ms: int) -> None:
+    """Add the run to the index of runs."""
+    from savant.store.database import RunRow
+
+    if recorder.first_seq is None:
+        return
+    session = result.run.inputs.session.document
+    bench.database.upsert(
+        RunRow(
+            run_id=recorder.run_id,
+            started_at_ms=started_ms,
+            objective=session.objective,
+            base_commit=session.base_commit,
+            disposition=result.disposition,
+            candidate_digest=result.receipt.document.candidate_digest,
+            ledger_first_seq=recorder.first_seq,
+            ledger_last_seq=recorder.last_seq,
+        )
+    )
+
+
+def _show(output: Output, result: RunResult, run_id: str, bench: Workbench) -> int:
+    receipt = result.receipt.document
+    ending = ending_of_run(result.disposition, receipt.reason)
+    code = exit_code(ending)
+    decision = None if result.admission is None else result.admission.decision
+    output.document(
+        "run",
+        ending,
+        code,
+        {
+            "run": run_id,
+            "disposition": result.disposition,
+            "reason": receipt.reason,
+            "detail": result.detail,
+            "receipt": result.receipt.digest,
+            "session": receipt.session_digest,
+            "candidate": receipt.candidate_digest,
+            "decision": None if decision is None else decision.digest,
+            "conditions": [] if decision is None else [c.id for c in decision.document.conditions],
+            "reasons": []
+            if decision is None
+            else [{"code": r.code, "path": r.path} for r in decision.document.reasons],
+            "ledger": result.run.ports.recorder.ledger_id,
+            "failed_appends": result.run.ports.recorder.failures,
+        },
+    )
+    if not output.as_json:
+        output.say(*_words(result, ending, run_id, bench))
+    return code
+
+
+def _words(result: RunResult, ending: str, run_id: str, bench: Workbench) -> Iterator[str]:
+    receipt, short_id = result.receipt.document, run_id[:12]
+    yield f"{EXITS[ending].words}  (run {short_id})"
+    if receipt.reason is not None and result.disposition == "terminal-failure":
+        yield f"  why: {receipt.reason}"
+    if result.detail:
+        yield f"  {result.detail}"
+    if result.disposition == "terminal-failure":
+        yield from _last_findings(result)
+    decision = None if result.admission is None else result.admission.decision.document
+    if decision is not None:
+        for condition in decision.conditions:
+            yield f"  asks [{condition.id}]: {condition.reason} {', '.join(condition.paths[:5])}".rstrip()
+        for reason in decision.reasons:
+            if decision.outcome in ("refused", "uncertifiable"):
+                yield f"  {reason.code} (rule {reason.rule}): {reason.path or ''} {reason.detail}"
+        yield from (f"  note: {limit.text}" for limit in decision.limitations)
+    yield f"  recorded in {bench.directory}; your checkout was not touched."
+    yield from (f"  next: {command}" for command in _next(ending, short_id))
+
+
+def _last_findings(result: RunResult) -> Iterator[str]:
+    for finding in result.run.trace.findings[:5]:
+        place = "" if finding.path is None else f"{finding.path}:{finding.line or ''} "
+        yield f"  {finding.check}: {place}{finding.message.splitlines()[0]}"
+
+
+NEXT: dict[str, Sequence[str]] = {
+    "admitted": ("savant diff {run}", "savant apply {run} --new"),
+    "admitted-with-conditions": ("savant diff {run}", "savant apply {run} --new"),
+    "waiting": ("savant admit {run} --explain", "savant acknowledge CONDITION {run} --key ~/.ssh/id_ed25519"),
+    "admission-refused": ("savant admit {run} --explain", "savant diff {run}"),
+    "uncertifiable": ("savant replay {run}",),
+    "terminal-failure": ("savant show {run}",),
+    "escalated": ("savant show {run}",),
+    "provider-stopped": ("savant show {run}",),
+    "runner-stopped": ("savant show {run}",),
+    "step-limit-reached": ("savant show {run}",),
+    "applied-compliant": ("savant undo {run}",),
+    "applied-violated": ("savant verify {run}", "savant undo {run}"),
+    "apply-failed": ("savant apply {run} --new",),
+}
+"""The next commands for each ending."""
+
+
+def _next(ending: str, run_id: str) -> Iterator[str]:
+    for text in NEXT.get(ending, ()):
+        yield text.format(run=run_id)
+
+
+@contextmanager
+def _interruptible(bench: Workbench) -> Iterator[None]:
+    """The first interrupt asks the run to stop in order; the second one ends the process."""
+
+    def stop(_signal: int, _frame: FrameType | None) -> None:
+        bench.cancellation.set()
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    before: Callable[[int, FrameType | None], Any] | int | None = signal.signal(signal.SIGINT, stop)
+    ended = signal.signal(signal.SIGTERM, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+        signal.signal(signal.SIGTERM, ended)

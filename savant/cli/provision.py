@@ -1,0 +1,162 @@
+"""Which provider a run gets, from the flags: a recipe, a command that speaks the wire, or an import."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from commandprovider import (
+    CommandProvider,
+    Imported,
+    ImportedChange,
+    ImportProvider,
+    RecipeProvider,
+    ResolvedConfig,
+    ToolHost,
+    command_config,
+    import_config,
+    in_order,
+    recipe_config,
+)
+from commandprovider.config import ALL_OPERATIONS, MAX_STDOUT_BYTES
+from commandprovider.imported import PATCH_ARGV
+from driver.config import split_command
+from providerport.port import Provider
+from runner.snapshot import BaseSnapshot
+from savant.cli.workbench import Workbench
+from savant.contracts.digest import digest
+from savant.contracts.errors import UsageError
+from savant.files.atomic import read_regular
+from savant.repository.build import build_manifest
+from savant.repository.manifest import diff
+from synthesis.documents import Operation
+
+MAX_PATCH_BYTES = 64 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProviderFlags:
+    """What the person typed about the provider."""
+
+    recipe: tuple[str, ...] = ()
+    on_failure: tuple[str, ...] = ()
+    provider: str | None = None
+    provider_directory: str = "workspace"
+    provider_operations: tuple[str, ...] = ()
+    provider_env: tuple[str, ...] = ()
+    max_output_bytes: int | None = None
+    from_commit: str | None = None
+    patch: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Provision:
+    """A resolved configuration, a factory for fresh providers, the revision to start from, and a word for people."""
+
+    config: ResolvedConfig
+    factory: Callable[[], Provider]
+    base: str | None
+    words: str
+
+
+def provide(bench: Workbench, flags: ProviderFlags, scope: Sequence[str]) -> Provision:
+    """The provider of a run.
+
+    :raises UsageError: ``usage.provider`` unless exactly one kind is named.
+    """
+    chosen = [bool(flags.recipe), flags.provider is not None, flags.from_commit is not None, flags.patch is not None]
+    if sum(chosen) != 1:
+        raise UsageError(
+            "usage.provider",
+            "A run needs one provider: --recipe, --provider, --from-commit or --patch.",
+            untouched="Nothing was called.",
+            fix='For a deterministic tool: savant run "..." --recipe "ruff check --fix"',
+        )
+    host = ToolHost(
+        processes=bench.processes,
+        scratch=bench.scratch / "tools",
+        ambient=bench.places.environment,
+        search_path=bench.places.search_path,
+    )
+    if flags.recipe:
+        return _recipe(bench, flags, scope, host)
+    if flags.provider is not None:
+        return _command(bench, flags, scope, host)
+    if flags.patch is not None:
+        return _patch(bench, flags.patch, host)
+    return _commit(bench, flags.from_commit or "", host)
+
+
+def _recipe(bench: Workbench, flags: ProviderFlags, scope: Sequence[str], host: ToolHost) -> Provision:
+    on_failure = []
+    for text in flags.on_failure:
+        check, sign, command = text.partition("=")
+        if not sign or not check:
+            raise UsageError("usage.on-failure", f"{text!r} is not CHECK=COMMAND.", fix='--on-failure "pytest=CMD"')
+        on_failure.append((check, split_command(command)))
+    config = recipe_config(
+        [split_command(step) for step in flags.recipe],
+        on_failure,
+        search_path=bench.places.search_path,
+        environment=flags.provider_env,
+        promise=tuple(scope) or ("**",),
+    )
+    return Provision(config, lambda: RecipeProvider(config, host), None, f"recipe: {'; '.join(flags.recipe)}")
+
+
+def _command(bench: Workbench, flags: ProviderFlags, scope: Sequence[str], host: ToolHost) -> Provision:
+    operations = tuple(flags.provider_operations) or ("generation",)
+    unknown = set(operations) - set(ALL_OPERATIONS)
+    if unknown:
+        raise UsageError("usage.provider", f"{min(unknown)!r} is no operation of a provider.")
+    known: tuple[Operation, ...] = tuple(name for name in ALL_OPERATIONS if name in operations)
+    config = command_config(
+        split_command(flags.provider or ""),
+        search_path=bench.places.search_path,
+        operations=known,
+        directory=flags.provider_directory,
+        environment=flags.provider_env,
+        promise=tuple(scope) or ("**",),
+        max_stdout_bytes=flags.max_output_bytes or MAX_STDOUT_BYTES,
+    )
+    return Provision(config, lambda: CommandProvider(config, host), None, f"command: {flags.provider}")
+
+
+def _patch(bench: Workbench, name: str, host: ToolHost) -> Provision:
+    raw = read_regular(Path(name).absolute(), max_bytes=MAX_PATCH_BYTES)
+    config = import_config(
+        Imported(commit=None, patch_digest=digest(raw)),
+        note=f"Import the patch {digest(raw)}.",
+        argv=PATCH_ARGV,
+        search_path=bench.places.search_path,
+    )
+    return Provision(config, lambda: ImportProvider(config, host, (), raw), None, f"import of the patch {name}")
+
+
+def _commit(bench: Workbench, text: str, host: ToolHost) -> Provision:
+    base, dots, head = text.partition("..")
+    repository = bench.repository
+    head_commit = repository.resolve_commit((head or "HEAD") if dots else text)
+    if dots:
+        base_commit = repository.resolve_commit(base or "HEAD")
+    else:
+        parents = repository.parents(head_commit)
+        if not parents:
+            raise UsageError("usage.from-commit", f"{text} has no parent.", fix="Name a range: A..B")
+        base_commit = parents[0]
+    before = build_manifest(repository, repository.tree_of(base_commit), bench.cache)
+    after = BaseSnapshot.take(repository, head_commit, cache=bench.cache)
+    links = {e.path: e.oid for e in repository.list_tree(repository.tree_of(head_commit)) if e.mode == "gitlink"}
+    changes = []
+    for path, _, entry in diff(before, after.manifest):
+        if entry is None:
+            changes.append(ImportedChange(path, None, b""))
+        elif entry.mode == "gitlink":
+            changes.append(ImportedChange(path, "gitlink", links[path].encode("ascii")))
+        elif entry.mode != "tree":
+            changes.append(ImportedChange(path, entry.mode, after.read(path)))
+    ordered = in_order(changes)
+    config = import_config(Imported(commit=head_commit, patch_digest=None), note=f"Import the change of {head_commit}.")
+    words = f"import of {base_commit[:17]}..{head_commit[:17]}"
+    return Provision(config, lambda: ImportProvider(config, host, ordered, None), base_commit, words)
