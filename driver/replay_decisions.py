@@ -18,13 +18,15 @@ from candidateapply.documents import UndoReceipt, VerificationRecord
 from driver.documents import Receipt as RunReceipt
 from driver.replay_evidence import Evidence, differs, not_shown, verify_same
 from evaluator.compose import CompositionFailure, compose
+from evaluator.dispositions import check_receipt as check_evaluation_receipt
 from evaluator.documents import Policy as EvaluatorPolicy
 from evaluator.documents import Receipt as EvaluationReceipt
 from evaluator.documents import Result as EvaluatorResult
 from evaluator.documents import ResultBinding
 from providerport.documents import Receipt as CallReceipt
 from runner.content import change_set_of
-from runner.documents import Candidate, CandidateOperation, ChangeSet, FileState
+from runner.dispositions import check_receipt as check_runner_receipt
+from runner.documents import Candidate, CandidateOperation, ChangeSet, FileState, Snapshot
 from runner.documents import Receipt as RunnerReceipt
 from savant.contracts.document import Sealed, digest_of
 from savant.files.paths import to_raw
@@ -35,12 +37,16 @@ from synthesis.documents import Receipt as SynthesisReceipt
 
 def candidates_follow(evidence: Evidence) -> str:
     """Each candidate's change set, labels and three digests follow from the base commit's own objects, blobs read."""
+    for snapshot in evidence.history.all(Snapshot):
+        again = evidence.snapshot(snapshot.document.base_commit).document
+        verify_same("candidate", "the base", again.digest, snapshot.digest)
     candidates = evidence.history.all(Candidate)
     for candidate in candidates:
-        document = candidate.document
-        change = evidence.one(ChangeSet, document.change_digest)
-        verify_same("candidate", "the change set", digest_of(change_set_of(document)), change.digest)
-        verify_same("candidate", "the change", digest_of(evidence.changes(document)), change.digest)
+        change = evidence.one(ChangeSet, candidate.document.change_digest)
+        verify_same("candidate", "the change set", digest_of(change_set_of(candidate.document)), change.digest)
+        verify_same("candidate", "the change", digest_of(evidence.changes(candidate.document)), change.digest)
+    for receipt in evidence.history.all(RunnerReceipt):
+        _fits("candidate", check_runner_receipt(receipt.document))
     return f"{len(candidates)} computed again from the base"
 
 
@@ -49,7 +55,15 @@ def evaluations_follow(evidence: Evidence) -> str:
     evaluations = evidence.history.all(Evaluation)
     for evaluation in evaluations:
         verify_same("evaluation", "the evaluation", digest_of(_recompose(evidence, evaluation)), evaluation.digest)
+    for receipt in evidence.history.all(EvaluationReceipt):
+        _fits("evaluation", check_evaluation_receipt(receipt.document))
     return f"{len(evaluations)} composed again"
+
+
+def _fits(step: str, problems: list[str]) -> None:
+    """Return if a receipt holds the evidence that its disposition asks for."""
+    if problems:
+        raise differs(step, problems[0])
 
 
 def _recompose(evidence: Evidence, evaluation: Sealed[Evaluation]) -> Evaluation:
@@ -194,7 +208,7 @@ def receipt_agrees(evidence: Evidence) -> str:
         expected = _expected_dispositions(evidence, document)
         if expected and document.disposition not in expected:
             raise differs("receipt", f"it says {document.disposition}, its records say {' or '.join(expected)}")
-    return f"{receipts[-1].body.digest}"
+    return "it lists what the run recorded, and its disposition follows"
 
 
 def _expected_dispositions(evidence: Evidence, receipt: RunReceipt) -> tuple[str, ...]:
