@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Final, Literal, TypeAlias
 
 from admission.documents import EnvelopeEntry, VerificationStatus
+from runner.documents import PathChange
 from savant.contracts.document import Document
-from savant.contracts.scalars import Digest, GitId, PathText, Text
+from savant.contracts.scalars import Digest, GitId, NonEmptyText, PathText, Text
 
 Disposition: TypeAlias = Literal["applied", "mismatch-kept", "mismatch-restored"]
 OnMismatch: TypeAlias = Literal["keep", "restore"]
@@ -61,4 +62,28 @@ class UndoReceipt(Document, frozen=True, kw_only=True, tag="savant.candidateappl
     restored_paths: tuple[PathText, ...]
 
 
-DOCUMENTS: Final[tuple[type[Document], ...]] = (Request, Receipt, VerificationRecord, UndoReceipt)
+class Journal(Document, frozen=True, kw_only=True, tag="savant.candidateapply.journal/v1"):
+    """What is being written where. It exists while a target may be half-written; never a record of the ledger.
+
+    ``writes`` is the change in this direction: an undo's is the application's turned round. ``receipt_digest`` is the
+    application that an undo undoes.
+    """
+
+    action: Literal["apply", "undo"]
+    target: NonEmptyText
+    request: Request
+    receipt_digest: Digest | None
+    expected_before: Digest
+    expected_after: Digest
+    writes: tuple[PathChange, ...]
+
+
+class Marker(Document, frozen=True, kw_only=True, tag="savant.candidateapply.marker/v1"):
+    """A target that an application has consumed, until it is undone."""
+
+    target: NonEmptyText
+    candidate_digest: Digest
+    request_digest: Digest
+
+
+DOCUMENTS: Final[tuple[type[Document], ...]] = (Request, Receipt, VerificationRecord, UndoReceipt, Journal, Marker)

@@ -1,3 +1,138 @@
-"""Applying from the command line: the apply step of a run."""
+"""Applying, verifying and undoing from the command line: the same steps for ``run --apply`` and ``apply``."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from admission.documents import Decision
+from admission.documents import Receipt as AdmissionReceipt
+from candidateapply.apply import Application, ApplyInputs, ApplyPorts, apply_candidate
+from candidateapply.documents import Receipt, Request
+from candidateapply.record import Verified, verify_application
+from candidateapply.recover import recover
+from candidateapply.undo import Undone
+from driver.admit import Admission
+from driver.documents import RunDisposition
+from driver.recorder import Recorder
+from driver.run import Applied, Apply
+from driver.step import Run, present
+from runner.documents import Candidate
+from runner.snapshot import BaseSnapshot
+from savant.cli.workbench import Workbench
+from savant.contracts.document import Sealed
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """An admitted candidate as it is applied: its decision, receipt and base."""
+
+    decision: Sealed[Decision]
+    receipt: Sealed[AdmissionReceipt]
+    candidate: Sealed[Candidate]
+    base: BaseSnapshot
+
+
+def announcer(recorder: Recorder, operation: str) -> Callable[[Sealed[Request], str], None]:
+    """Records the request and the intent before anything is written."""
+
+    def announce(request: Sealed[Request], words: str) -> None:
+        recorder.record_once("apply", request)
+        recorder.intent("apply", operation, subject=request.digest, detail=words)
+
+    return announce
+
+
+def apply_chosen(
+    bench: Workbench, chosen: Chosen, target: Path, on_mismatch: Literal["keep", "restore"], recorder: Recorder
+) -> tuple[Application, Verified]:
+    """Apply, record, and verify independently.
+
+    :raises SavantError: every refusal of an application; nothing was written then.
+    """
+    application = apply_candidate(
+        ApplyInputs(
+            decision=chosen.decision,
+            admission_receipt=chosen.receipt,
+            candidate=chosen.candidate,
+            base=chosen.base,
+            target=target,
+            checkout=bench.checkout,
+            on_mismatch=on_mismatch,
+        ),
+        ApplyPorts(
+            repository=bench.repository,
+            store=bench.store,
+            directory=bench.directory,
+            announce=announcer(recorder, "candidateapply.apply"),
+        ),
+    )
+    recorder.record("apply", application.receipt, detail=str(application.target), candidate_raw=chosen.candidate.raw)
+    application.finish()
+    return application, verify_chosen(bench, chosen, application.receipt, application.target, recorder)
+
+
+def verify_chosen(
+    bench: Workbench, chosen: Chosen, receipt: Sealed[Receipt], target: Path, recorder: Recorder
+) -> Verified:
+    """Look at a target and record what is there, whatever it is."""
+    verified = verify_application(
+        chosen.decision,
+        chosen.candidate,
+        receipt,
+        chosen.base,
+        target,
+        git=bench.repository.git.executable,
+    )
+    recorder.record("verify", verified.verification, detail=str(target), candidate_raw=chosen.candidate.raw)
+    recorder.record("verify", verified.record, detail=str(target), candidate_raw=chosen.candidate.raw)
+    recorder.checkpoint()
+    return verified
+
+
+def disposition_of(application: Application, verified: Verified) -> RunDisposition:
+    """The run's disposition after an application."""
+    if application.receipt.document.disposition == "mismatch-restored":
+        return "apply-failed"
+    match verified.verification.document.status:
+        case "scope-compliant" if application.receipt.document.disposition == "applied":
+            return "applied-compliant"
+        case "uncertifiable" | "stale":
+            return "verification-failed"
+        case _:
+            return "applied-violated"
+
+
+def applier(bench: Workbench, target: str, on_mismatch: Literal["keep", "restore"], recorder: Recorder) -> Apply:
+    """The apply step of ``run --apply TARGET``."""
+    place = (bench.places.cwd / target).absolute()
+
+    def apply(run: Run, admission: Admission) -> Applied:
+        chosen = Chosen(admission.decision, admission.receipt, present(run.trace.candidate), run.inputs.snapshot)
+        finish_interrupted(bench, recorder)
+        application, verified = apply_chosen(bench, chosen, place, on_mismatch, recorder)
+        return Applied(
+            disposition_of(application, verified),
+            application.receipt.digest,
+            verified.verification.digest,
+            f"target {application.target}. {application.receipt.document.detail}".rstrip(),
+        )
+
+    return apply
+
+
+def finish_interrupted(bench: Workbench, recorder: Recorder) -> list[str]:
+    """Finish what an earlier, interrupted application or undo left, record it, and say so."""
+
+    def base_of(commit: str) -> BaseSnapshot:
+        return BaseSnapshot.take(bench.repository, commit, cache=bench.cache)
+
+    lines = []
+    for journal, outcome in recover(bench.directory, bench.store, base_of):
+        recorder.record("apply", outcome.receipt, detail=f"recovered: {outcome.target}")
+        outcome.finish()
+        word = "undo" if isinstance(outcome, Undone) else "application"
+        lines.append(f"an interrupted {word} in {journal.target} was finished")
+    return lines

@@ -25,11 +25,11 @@ def patch_bytes(bench: Workbench, history: RunHistory) -> bytes:
     from savant.files.paths import to_raw
 
     candidate = candidate_of(history).document
-    tree = candidate_tree(bench, candidate)
+    base, tree = candidate_tree(bench, candidate)
     contents: dict[str, bytes] = {}
     for operation in candidate.operations:
         path = to_raw(operation.path)
-        for state, reader in ((operation.before, tree.base), (operation.after, tree)):
+        for state, reader in ((operation.before, base), (operation.after, tree)):
             if state is not None and state.mode != "gitlink":
                 contents[state.content_digest] = reader.read(path)
 

@@ -103,7 +103,7 @@ def candidate_of(history: RunHistory) -> Sealed[Candidate]:
     return history.need(Candidate)
 
 
-def candidate_tree(bench: Workbench, candidate: Candidate) -> CandidateTree:
-    """The candidate over its base, every content verified when it is read."""
+def candidate_tree(bench: Workbench, candidate: Candidate) -> tuple[BaseSnapshot, CandidateTree]:
+    """The base and the candidate over it, every content verified when it is read."""
     base = BaseSnapshot.take(bench.repository, candidate.base_commit, cache=bench.cache)
-    return CandidateTree(base, candidate, bench.store)
+    return base, CandidateTree(base, candidate, bench.store)

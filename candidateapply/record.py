@@ -1,0 +1,82 @@
+"""Verification of a target, bound to one application as a record of its own. It never rewrites a receipt."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from admission.documents import Decision, Verification
+from admission.verify import verify_target
+from candidateapply.documents import Receipt, VerificationRecord
+from candidateapply.writing import Observed, observe
+from runner.documents import Candidate
+from runner.snapshot import BaseSnapshot
+from savant.contracts.document import Sealed, seal
+from savant.contracts.errors import RefusedInput, SavantError
+from savant.repository.git import Repository
+
+
+@dataclass(frozen=True, slots=True)
+class Verified:
+    """What was seen, and the record that binds it to an application."""
+
+    verification: Sealed[Verification]
+    record: Sealed[VerificationRecord]
+
+
+def verify_application(
+    decision: Sealed[Decision],
+    candidate: Sealed[Candidate],
+    receipt: Sealed[Receipt],
+    base: BaseSnapshot,
+    target: Path,
+    *,
+    git: Path,
+) -> Verified:
+    """Look at a target independently: every byte read again, HEAD asked again.
+
+    :raises RefusedInput: ``refused.verify-lineage`` when receipt, decision and candidate do not belong together.
+    """
+    document = receipt.document
+    if (document.decision_digest, document.candidate_digest) != (decision.digest, candidate.digest):
+        raise RefusedInput("refused.verify-lineage", "The application is of another decision or candidate.")
+    observed = _observe(target, base)
+    verification = seal(
+        verify_target(
+            decision,
+            candidate,
+            receipt.digest,
+            base=base.manifest,
+            observed=None if observed is None else observed.manifest,
+            observed_change_digest=None if observed is None else observed.change.digest,
+            head_commit=_head(target, git),
+        )
+    )
+    return Verified(
+        verification,
+        seal(
+            VerificationRecord(
+                application_receipt_digest=receipt.digest,
+                decision_digest=decision.digest,
+                candidate_digest=candidate.digest,
+                verification_digest=verification.digest,
+                status=verification.document.status,
+                observed_change_digest=verification.document.observed_change_digest,
+            )
+        ),
+    )
+
+
+def _observe(target: Path, base: BaseSnapshot) -> Observed | None:
+    try:
+        return observe(target, base)
+    except SavantError:
+        return None
+
+
+def _head(target: Path, git: Path) -> str | None:
+    try:
+        with Repository.open(target, git=git) as opened:
+            return opened.resolve_commit("HEAD")
+    except SavantError:
+        return None
