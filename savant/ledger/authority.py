@@ -83,8 +83,9 @@ def open_genesis(line: bytes, verifier: Verifier) -> tuple[Authority, Statement]
     payload, keyid, signature = parse_envelope(line)
     statement = parse_statement(payload)
     position = statement.predicate.ledger
-    body = accept_body(statement, _genesis_registry, None)
-    if body is None or (position.id, position.seq, position.prev, position.epoch) != (None, 0, NO_PREVIOUS, 0):
+    is_beginning = (position.id, position.seq, position.prev, position.epoch) == (None, 0, NO_PREVIOUS, 0)
+    body = accept_body(statement, _genesis_registry, None) if is_beginning else None
+    if body is None:
         raise RefusedInput("refused.genesis", "The first record is not the beginning of a ledger.")
     genesis, root, keys = open_genesis_statement(cast("RootStatement", body.document), verifier)
     entry = keys.key_of(keyid, 0)
@@ -122,9 +123,7 @@ def advance(authority: Authority, statement: RootStatement, *, seq: int, prev: s
         )
         return replace(authority, keys=keys)
     recovery = cast("Recovery", document)
-    _verify_place(
-        (recovery.ledger, recovery.store_size, recovery.store_last) == (authority.ledger, seq, prev)
-    )
+    _verify_place((recovery.ledger, recovery.store_size, recovery.store_last) == (authority.ledger, seq, prev))
     return authority
 
 

@@ -81,7 +81,7 @@ def _add(first: _Point, second: _Point) -> _Point:
 
 def _multiply(scalar: int, point: _Point) -> _Point:
     result: _Point = (0, 1, 1, 0)
-    for bit in bin(scalar)[2:]:
+    for bit in f"{scalar:b}":
         result = _add(result, result)
         if bit == "1":
             result = _add(result, point)

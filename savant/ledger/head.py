@@ -60,9 +60,7 @@ def check_head(raw: bytes | None, ledger: str, tail: Tail, line_at_head: bytes |
     if head.ledger != ledger:
         return HeadProblem("foreign-ledger", "The saved head belongs to another ledger.")
     if tail.size < head.size:
-        return HeadProblem(
-            "ledger-shorter", f"The ledger has {tail.size} records, but {head.size} were there before."
-        )
+        return HeadProblem("ledger-shorter", f"The ledger has {tail.size} records, but {head.size} were there before.")
     if line_at_head is None or line_digest(line_at_head) != head.last:
         return HeadProblem("ledger-different", f"Record {head.size - 1} is not the one that was there before.")
     return None

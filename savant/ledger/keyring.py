@@ -143,9 +143,7 @@ def open_keys(entries: Iterable[KeyEntry], *, epoch: int, root: PublicKey, nonce
         if entry.until_seq is not None and entry.until_seq < entry.from_seq:
             raise RefusedInput("refused.key-range", f"The key {entry.keyid} ends before it begins.")
         try:
-            verifier.verify(
-                raw, from_base64(entry.possession), possession_message(nonce, entry.role, entry.from_seq)
-            )
+            verifier.verify(raw, from_base64(entry.possession), possession_message(nonce, entry.role, entry.from_seq))
         except VerificationError as error:
             raise VerificationError(
                 "unverified.possession", f"Nobody proved to hold the {entry.role} key {entry.keyid}."
@@ -155,7 +153,14 @@ def open_keys(entries: Iterable[KeyEntry], *, epoch: int, root: PublicKey, nonce
 
 
 def replace_keys(
-    old: ValidKeys, entries: Iterable[KeyEntry], *, epoch: int, seq: int, root: PublicKey, nonce: str, verifier: Verifier
+    old: ValidKeys,
+    entries: Iterable[KeyEntry],
+    *,
+    epoch: int,
+    seq: int,
+    root: PublicKey,
+    nonce: str,
+    verifier: Verifier,
 ) -> ValidKeys:
     """The keys after the keyring record at ``seq``: nothing forgotten, nothing changed in the past.
 

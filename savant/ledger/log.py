@@ -208,9 +208,10 @@ class Ledger:
                 if self._head_problem(transaction, tail, raw) is None:
                     raise Conflict("conflict.nothing-lost", "The ledger holds everything that its head names.")
                 recovery = recovery_in(body.document)
-                if recovery is None or recovery != recovery_document(
-                    self.ledger_id, tail, raw, recovery.reason
-                ).document:
+                if (
+                    recovery is None
+                    or recovery != recovery_document(self.ledger_id, tail, raw, recovery.reason).document
+                ):
                     raise VerificationError(
                         "unverified.foreign-statement", "The recovery does not name this store and this head."
                     )
@@ -262,9 +263,7 @@ class Ledger:
         statement = body.document if isinstance(body.document, RootStatement) else None
         if statement is not None:
             authority = advance(authority, statement, seq=tail.size, prev=previous, verifier=self._verifier)
-        position = Position(
-            id=self._authority.ledger, seq=tail.size, prev=previous, epoch=self._authority.keys.epoch
-        )
+        position = Position(id=self._authority.ledger, seq=tail.size, prev=previous, epoch=self._authority.keys.epoch)
         draft = Draft(position, role, run, observed, body, candidate_raw, must_reference(len(body.raw)))
         line = make_line(draft, signer, self._bodies)
         transaction.insert(tail.size, line, is_authority=statement is not None)
@@ -304,13 +303,13 @@ class Ledger:
         if raw is not None and raw == self._seen_head and tail.size >= self._checkpointed:
             return
         problem = self._head_problem(transaction, tail, raw)
-        if problem is None:
-            head = None if raw is None else parse_head(raw)
-            self._seen_head, self._checkpointed = raw, 0 if head is None else head.size
-        elif is_superseded(raw, tail):
-            self._checkpoint(transaction, tail, head=None)
-        else:
+        if problem is not None and not is_superseded(raw, tail):
             raise problem.conflict()
+        head = None if raw is None or problem is not None else parse_head(raw)
+        if head is None:  # only a genesis so far, or a recovery that a crash cut off from its checkpoint
+            self._checkpoint(transaction, tail, None)
+        else:
+            self._seen_head, self._checkpointed = raw, head.size
 
     def _head_problem(self, transaction: Transaction, tail: Tail, raw: bytes | None) -> HeadProblem | None:
         head = None if raw is None else parse_head(raw)
@@ -372,9 +371,7 @@ def verify_store(
         size, raw = transaction.tail().size, transaction.read_head()
         checkpoints = tuple(store.checkpoints())
     head = None if raw is None else parse_head(raw)
-    return verify_ledger(
-        store.lines(0, size), checkpoints, head, registry, pin, verifier=verifier, bodies=bodies
-    )
+    return verify_ledger(store.lines(0, size), checkpoints, head, registry, pin, verifier=verifier, bodies=bodies)
 
 
 def _verify_root(frontier: Frontier, last: Checkpoint | None) -> None:

@@ -120,7 +120,7 @@ _statement_sets: Final[Check | None] = set_check(Statement)
 
 
 class Bodies(Protocol):
-    """Large document bodies, content-addressed. MUST verify content on ``get``; MUST be durable when ``put`` returns."""
+    """Large bodies, content-addressed. MUST verify content on ``get``; MUST be durable when ``put`` returns."""
 
     def put(self, raw: bytes) -> str:
         """Keep the bytes; their ``blake3:`` digest."""
@@ -200,9 +200,7 @@ def build_statement(draft: Draft) -> bytes:
         Statement(
             type=STATEMENT_TYPE,
             subject=(
-                Subject(
-                    name="candidate" if candidate else "body", digest=SubjectDigest(sha256=sha256_hex(subject))
-                ),
+                Subject(name="candidate" if candidate else "body", digest=SubjectDigest(sha256=sha256_hex(subject))),
             ),
             predicate_type=predicate_type(kind),
             predicate=Predicate(

@@ -17,7 +17,7 @@ from typing import Final
 
 from savant.contracts.digest import raw_digest
 from savant.contracts.errors import Conflict, PortError, RefusedInput, Unverifiable
-from savant.files.atomic import write_atomic
+from savant.files.atomic import read_optional, write_atomic
 from savant.ledger.port import Tail
 
 DATABASE_NAME: Final = "ledger.sqlite3"
@@ -160,13 +160,7 @@ class SqliteStore:
 
     def read_head(self) -> bytes | None:
         """The saved head."""
-        try:
-            with self._head.open("rb") as file:
-                return file.read(MAX_HEAD_BYTES)
-        except FileNotFoundError:
-            return None
-        except OSError as error:
-            raise PortError("port.ledger", f"The ledger head {self._head} cannot be read: {error}") from error
+        return read_optional(self._head, max_bytes=MAX_HEAD_BYTES)
 
     def write_head(self, raw: bytes) -> None:
         """Replace the saved head at once and durably."""
@@ -219,9 +213,7 @@ def _translated(path: Path) -> Iterator[None]:
         yield
     except sqlite3.OperationalError as error:
         if error.sqlite_errorcode in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
-            raise PortError(
-                "port.ledger-busy", f"Another process holds the ledger {path}.", retryable=True
-            ) from error
+            raise PortError("port.ledger-busy", f"Another process holds the ledger {path}.", retryable=True) from error
         raise PortError("port.ledger", f"The ledger {path} failed: {error}") from error
     except sqlite3.Error as error:
         raise PortError("port.ledger", f"The ledger {path} failed: {error}") from error

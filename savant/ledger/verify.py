@@ -446,8 +446,7 @@ def _outcome(checks: tuple[CheckResult, ...], pin: Pin) -> Outcome:
     if any(check.status == "fail" for check in checks):
         return "failed"
     if any(
-        check.status == "not-shown" and not (check.name in _MAY_STAY_UNSHOWN and check.code is None)
-        for check in checks
+        check.status == "not-shown" and not (check.name in _MAY_STAY_UNSHOWN and check.code is None) for check in checks
     ):
         return "incomplete"
     return "verified" if pin.names_a_ledger else "self-consistent"
