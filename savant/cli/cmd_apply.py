@@ -44,7 +44,7 @@ def apply(
     output = Output(as_json=format_ == "json")
     if target is None and new and ("/" in run or run.startswith(".")):
         run, target = "latest", run
-    with Workbench(repo) as bench, _recording(bench, run) as (history, recorder):
+    with Workbench(repo) as bench, recording(bench, run) as (history, recorder):
         if target is None and not new:
             raise UsageError(
                 "usage.apply-target",
@@ -101,7 +101,7 @@ def undo(target: str | None, repo: str, format_: str) -> int:
     output = Output(as_json=format_ == "json")
     with Workbench(repo) as bench:
         history, receipt, place = applied_in(bench, target)
-        with _recording(bench, history.run_id) as (history, recorder):
+        with recording(bench, history.run_id) as (history, recorder):
             for line in finish_interrupted(bench, recorder):
                 output.progress(line)
             chosen = choose(bench, history, receipt)
@@ -165,7 +165,7 @@ def verify(target: str | None, repo: str, format_: str) -> int:
     output = Output(as_json=format_ == "json")
     with Workbench(repo) as bench:
         history, receipt, place = applied_in(bench, target)
-        with _recording(bench, history.run_id) as (history, recorder):
+        with recording(bench, history.run_id) as (history, recorder):
             verified = verify_chosen(bench, choose(bench, history, receipt), receipt, place, recorder)
     document = verified.verification.document
     ending = STATUS_ENDING[document.status]
@@ -193,7 +193,7 @@ def _violations(verification: Sealed[Verification]) -> list[str]:
 
 
 @contextmanager
-def _recording(bench: Workbench, run: str) -> Iterator[tuple[RunHistory, Recorder]]:
+def recording(bench: Workbench, run: str) -> Iterator[tuple[RunHistory, Recorder]]:
     """The run's records, from a ledger that was verified first, and a recorder that goes on with the run."""
     from driver.recorder import Recorder
     from savant.cli.app import VERSION

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -11,6 +13,10 @@ from savant.cli.exits import EXITS
 from savant.cli.options import format_option, repository_option
 from savant.cli.render import Output, table
 from savant.contracts.errors import SavantError, UsageError
+
+if TYPE_CHECKING:
+    from driver.onboarding import FoundCheck
+    from savant.cli.workbench import Workbench
 
 MAX_READ = 1024 * 1024
 
@@ -68,11 +74,30 @@ def init(repo: str, domain: str | None, try_checks: bool, format_: str) -> int:
     return 0
 
 
-def _try_checks(bench: object, checks: tuple[object, ...]) -> dict[str, str]:
+def _try_checks(bench: Workbench, checks: tuple[FoundCheck, ...]) -> dict[str, str]:
     """Run each check once on a fresh copy of the base; how it ended, in a word."""
-    from driver.trial import try_checks
+    from driver.config import check_config
+    from evaluator.checks.command import CommandHost, measure_command
+    from evaluator.toolchain import Toolchain
+    from runner.snapshot import BaseSnapshot
 
-    return try_checks(bench, checks)  # type: ignore[arg-type]
+    snapshot = BaseSnapshot.take(bench.repository, bench.repository.resolve_commit("HEAD"), cache=bench.cache)
+    search = tuple(Path(entry) for entry in bench.places.search_path.split(":"))
+    host = CommandHost(
+        processes=bench.processes,
+        scratch=bench.scratch / "trial",
+        toolchain=Toolchain(bench.checkout, (".venv", "node_modules"), search),
+        ambient=bench.places.environment,
+        environment=(),
+        cancellation=bench.cancellation,
+    )
+    tried = {}
+    for check in checks:
+        config = check_config(check.command, rule="all-pass", id_=check.id)
+        measured = measure_command(config, snapshot, host)
+        case = measured.cases.get(check.id)
+        tried[check.id] = f"DID NOT RUN: {measured.problem}" if measured.problem or case is None else case.status
+    return tried
 
 
 def _need_checkout(checkout: Path | None) -> Path:
@@ -81,7 +106,7 @@ def _need_checkout(checkout: Path | None) -> Path:
     return checkout
 
 
-def _reader(root: Path) -> object:
+def _reader(root: Path) -> Callable[[str], bytes | None]:
     from savant.files.atomic import read_optional
 
     def read(name: str) -> bytes | None:
@@ -151,7 +176,7 @@ def _examine(repo: str) -> list[Finding]:
                 )
             )
             checkout = bench.checkout
-            checks = () if checkout is None else find_checks(_reader(checkout))  # type: ignore[arg-type]
+            checks = () if checkout is None else find_checks(_reader(checkout))
             found = "; ".join(check.command for check in checks)
             findings.append(
                 Finding(

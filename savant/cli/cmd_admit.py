@@ -1,0 +1,223 @@
+"""``admit``, ``acknowledge`` and ``trust``: what a person decides."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from savant.cli.cmd_apply import recording
+from savant.cli.exits import EXITS, exit_code
+from savant.cli.options import format_option, repository_option
+from savant.cli.render import Output, table
+
+if TYPE_CHECKING:
+    from admission.documents import Acknowledgement, Decision
+    from driver.admit import Admission
+    from driver.history import RunHistory
+    from savant.cli.workbench import Workbench
+    from savant.contracts.document import Sealed
+
+ENDING_OF = {
+    "admitted": "admitted",
+    "admitted-with-conditions": "admitted-with-conditions",
+    "waiting": "waiting",
+    "refused": "admission-refused",
+    "uncertifiable": "uncertifiable",
+}
+
+
+@click.command(
+    "admit", help="Decide the admission of a run's candidate again from its records, with what people signed."
+)
+@click.argument("run", metavar="[RUN]", default="latest")
+@repository_option
+@click.option("--explain", is_flag=True, help="Say which rule decided each path.")
+@format_option
+def admit(run: str, repo: str, explain: bool, format_: str) -> int:
+    """Decide again and record the decision when it is a new one."""
+    from admission.documents import Policy
+    from admission.explain import explain as explain_paths
+    from savant.cli.workbench import Workbench
+
+    output = Output(as_json=format_ == "json")
+    with Workbench(repo) as bench, recording(bench, run) as (history, recorder):
+        admission = decide_again(bench, history)
+        known = {d.digest for d in _decisions(history)}
+        if admission.decision.digest not in known:
+            recorder.record("admission", admission.decision)
+            recorder.record("admission", admission.receipt)
+        recorder.checkpoint()
+        policy = history.by_digest(Policy, admission.decision.document.policy_digest)
+    decision = admission.decision.document
+    paths = explain_paths(admission.request.document, decision, policy.document)
+    ending = ENDING_OF[decision.outcome]
+    code = exit_code(ending)
+    output.document(
+        "admit",
+        ending,
+        code,
+        {
+            "run": history.run_id,
+            "decision": admission.decision.digest,
+            "outcome": decision.outcome,
+            "reasons": [{"code": r.code, "rule": r.rule, "path": r.path, "detail": r.detail} for r in decision.reasons],
+            "conditions": [{"id": c.id, "reason": c.reason, "paths": list(c.paths)} for c in decision.conditions],
+            "acknowledged": [
+                {"condition": a.condition, "by": a.by, "key": a.keyid, "is_requester": a.is_requester}
+                for a in decision.acknowledged
+            ],
+            "paths": [
+                {"path": p.path, "kind": p.kind, "verdict": p.verdict, "rule": p.rule, "why": p.why} for p in paths
+            ],
+        },
+    )
+    if not output.as_json:
+        output.say(f"{EXITS[ending].words}  (run {history.run_id[:12]})")
+        if explain:
+            output.say(*("  " + line for line in table((p.verdict, p.kind, p.path, p.rule, p.why) for p in paths)))
+        for condition in decision.conditions:
+            by = [
+                a.by + (" (who also asked)" if a.is_requester else "")
+                for a in decision.acknowledged
+                if a.condition == condition.id
+            ]
+            state = f"acknowledged by {', '.join(by)}" if by else "NOT acknowledged"
+            output.say(f"  condition {condition.id}: {condition.reason} {state}")
+        if decision.outcome in ("refused", "uncertifiable"):
+            output.say(*(f"  {r.code} (rule {r.rule}): {r.path or ''} {r.detail}" for r in decision.reasons))
+        output.say(*(f"  note: {limit.text}" for limit in decision.limitations))
+        if decision.outcome == "waiting":
+            output.say(f"  next: savant acknowledge CONDITION {history.run_id[:12]} --key ~/.ssh/id_ed25519")
+        if decision.outcome.startswith("admitted"):
+            output.say(f"  next: savant apply {history.run_id[:12]} --new")
+    return code
+
+
+def _decisions(history: RunHistory) -> list[Sealed[Decision]]:
+    from admission.documents import Decision
+
+    return history.all(Decision)
+
+
+def decide_again(bench: Workbench, history: RunHistory) -> Admission:
+    """The admission of a run's candidate, composed and decided again from its records and every acknowledgement.
+
+    :raises Unverifiable: ``unverifiable.run-incomplete`` when the run never had a candidate ready.
+    """
+    from admission.acknowledge import verify_acknowledgement
+    from admission.documents import Acknowledgement, Request
+    from driver.admit import admit as admit_chain
+    from driver.admit import chain_of, recompute
+    from runner.documents import Candidate
+    from runner.snapshot import BaseSnapshot
+    from savant.ledger.ed25519 import Ed25519Verifier
+
+    request = history.need(Request)
+    candidate = history.by_digest(Candidate, request.document.candidate_digest)
+    snapshot = BaseSnapshot.take(bench.repository, candidate.document.base_commit, cache=bench.cache)
+    verifier = Ed25519Verifier()
+    acknowledgements = [
+        verify_acknowledgement(item, requester=request.document.requester, verifier=verifier)
+        for item in _current(history.all(Acknowledgement), candidate.digest)
+    ]
+    return admit_chain(
+        lambda recomputed: chain_of(history, request.document, snapshot.manifest.digest, recomputed),
+        recompute(snapshot, candidate.document, bench.store),
+        requester=request.document.requester,
+        acknowledgements=acknowledgements,
+    )
+
+
+def _current(found: list[Sealed[Acknowledgement]], candidate_digest: str) -> list[Sealed[Acknowledgement]]:
+    """The newest acknowledgement of each condition of the candidate."""
+    newest = {
+        item.document.statement.condition: item
+        for item in found
+        if item.document.statement.candidate_digest == candidate_digest
+    }
+    return list(newest.values())
+
+
+@click.command("acknowledge", help="Sign with your own SSH key that you saw a condition of a run's decision.")
+@click.argument("condition")
+@click.argument("run", metavar="[RUN]", default="latest")
+@repository_option
+@click.option("--key", required=True, type=click.Path(), help="An unencrypted ed25519 key file of yours.")
+@click.option("--by", default="", help="Your name (default: the key's fingerprint).")
+@click.option("--note", default="", help="Words that are signed with it.")
+@format_option
+def acknowledge(condition: str, run: str, repo: str, key: str, by: str, note: str, format_: str) -> int:
+    """Sign one condition and record the acknowledgement."""
+    from admission.acknowledge import NAMESPACE, statement_bytes, statement_for
+    from admission.documents import Acknowledgement
+    from savant.cli.workbench import Workbench
+    from savant.contracts.document import seal
+    from savant.identity.keys import load_private_key
+    from savant.ledger.sshkey import PublicKey
+    from savant.ledger.sshsig import sign_sshsig
+
+    output = Output(as_json=format_ == "json")
+    with Workbench(repo) as bench, recording(bench, run) as (history, recorder):
+        bare = next(d for d in _decisions(history) if d.document.unacknowledged_digest is None)
+        signer = load_private_key((bench.places.cwd / Path(key).expanduser()).absolute())
+        public = PublicKey(signer.public_raw)
+        statement = statement_for(bare, condition, by=by or public.keyid, note=note)
+        document = seal(
+            Acknowledgement(
+                statement=statement,
+                public_key=public.line,
+                sshsig=sign_sshsig(signer, NAMESPACE, statement_bytes(statement)),
+            )
+        )
+        recorder.record("admission", document)
+        recorder.checkpoint()
+    output.document(
+        "acknowledge",
+        "ok",
+        0,
+        {"run": history.run_id, "condition": condition, "by": statement.by, "acknowledgement": document.digest},
+    )
+    if not output.as_json:
+        output.say(
+            f"Acknowledged: {condition}, by {statement.by}.", f"  next: savant admit {history.run_id[:12]} --explain"
+        )
+    return 0
+
+
+@click.command("trust", help="Trust the check commands that this repository names, once, by their policy digest.")
+@click.argument("digest", required=False)
+@repository_option
+@click.option("--base", default="HEAD", help="The revision whose configuration is meant.")
+@format_option
+def trust(digest: str | None, repo: str, base: str, format_: str) -> int:
+    """Show the commands; remember their policy digest when it is named."""
+    from driver.prepare import command_checks, read_rules
+    from runner.snapshot import BaseSnapshot
+    from savant.cli.workbench import Workbench
+    from savant.contracts.errors import RefusedInput
+    from savant.identity.pins import trust_policy
+
+    output = Output(as_json=format_ == "json")
+    with Workbench(repo) as bench:
+        snapshot = BaseSnapshot.take(bench.repository, bench.repository.resolve_commit(base), cache=bench.cache)
+        policy = read_rules(snapshot).trusted_part
+        commands = {check.id: " ".join(check.argv) for check in command_checks(policy.document)}
+        if digest is not None and digest != policy.digest:
+            raise RefusedInput(
+                "refused.trust",
+                f"The policy at {base} is {policy.digest}, not the one you named.",
+                untouched="Nothing is trusted that was not before.",
+                fix="Look at the commands again: savant trust",
+            )
+        if digest is not None:
+            trust_policy(bench.places.config, policy.digest)
+    output.document("trust", "ok", 0, {"policy": policy.digest, "commands": commands, "trusted": digest is not None})
+    if not output.as_json:
+        output.say(*(f"  {name}: {command}" for name, command in commands.items()))
+        if digest is not None:
+            output.say("TRUSTED: these commands may run without a sandbox, until the configuration changes.")
+        else:
+            output.say(f"To let these run without a sandbox: savant trust {policy.digest}")
+    return 0
