@@ -14,9 +14,24 @@ from typing import Final, Literal, TypeAlias
 
 from driver import replay_decisions as decisions
 from driver import replay_session as session
+from driver.chain import chain_of
 from driver.replay_evidence import Evidence
 from savant.contracts.errors import PortError, RefusedInput, Unverifiable, VerificationError
 from savant.ledger.verify import VerificationReport
+
+__all__ = [
+    "STEPS",
+    "Evidence",
+    "Outcome",
+    "ReplayReport",
+    "ReplayStep",
+    "Status",
+    "chain_of",
+    "ledger_step",
+    "replay_run",
+    "unreadable",
+    "worst",
+]
 
 Status: TypeAlias = Literal["pass", "fail", "not-shown"]
 Outcome: TypeAlias = Literal["replayed", "diverged", "incomplete"]

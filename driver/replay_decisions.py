@@ -6,15 +6,17 @@ Each decides one thing again and returns what it did, in words; see :mod:`driver
 from __future__ import annotations
 
 from admission.acknowledge import verify_acknowledgement
-from admission.compose import Chain, compose_receipt, compose_request
+from admission.compose import compose_receipt, compose_request
 from admission.decide import decide
-from admission.documents import Acknowledgement, Decision, Verification
+from admission.documents import Decision, Verification
 from admission.documents import Policy as AdmissionPolicy
 from admission.documents import Receipt as AdmissionReceipt
 from admission.documents import Request as AdmissionRequest
 from admission.scope import derive_scope
 from candidateapply.documents import Receipt as ApplyReceipt
 from candidateapply.documents import UndoReceipt, VerificationRecord
+from driver.admit import Recomputed
+from driver.chain import acknowledgements_of, chain_of
 from driver.documents import Receipt as RunReceipt
 from driver.replay_evidence import Evidence, differs, not_shown, verify_same
 from evaluator.compose import CompositionFailure, compose
@@ -31,8 +33,7 @@ from runner.documents import Receipt as RunnerReceipt
 from savant.contracts.document import Sealed, digest_of
 from savant.files.paths import to_raw
 from savant.identity.documents import Closure, Task
-from synthesis.documents import Attempt, Evaluation, Plan
-from synthesis.documents import Receipt as SynthesisReceipt
+from synthesis.documents import Evaluation
 
 
 def candidates_follow(evidence: Evidence) -> str:
@@ -110,26 +111,38 @@ def decisions_follow(evidence: Evidence) -> str:
     history = evidence.history
     for request in history.all(AdmissionRequest):
         verify_same("admission", "the request", _request(evidence, request.document).digest, request.digest)
-    for decision in history.all(Decision):
-        request = evidence.one(AdmissionRequest, decision.document.request_digest)
-        policy = evidence.one(AdmissionPolicy, decision.document.policy_digest)
-        named = {item.acknowledgement_digest for item in decision.document.acknowledged}
-        verified = [
-            verify_acknowledgement(found, requester=request.document.requester, verifier=evidence.verifier)
-            for found in history.all(Acknowledgement)
-            if found.digest in named
-        ]
-        verify_same("admission", "the decision", digest_of(decide(request, policy, verified)), decision.digest)
+    decided = 0
+    for entry in history.entries:
+        if isinstance(entry.body.document, Decision):
+            again = _decide_again(evidence, entry.body.document, entry.seq)
+            verify_same("admission", "the decision", digest_of(again), entry.body.digest)
+            decided += 1
     for receipt in history.all(AdmissionReceipt):
         request = evidence.one(AdmissionRequest, receipt.document.request_digest)
         decision = evidence.one(Decision, receipt.document.decision_digest)
         verify_same("admission", "the receipt", compose_receipt(request, decision).digest, receipt.digest)
-    return f"{len(history.all(Decision))} decided again"
+    return f"{decided} decided again"
+
+
+def _decide_again(evidence: Evidence, decision: Decision, seq: int) -> Decision:
+    """The decision on the acknowledgements that were recorded before it; none for one that people sign."""
+    request = evidence.one(AdmissionRequest, decision.request_digest)
+    policy = evidence.one(AdmissionPolicy, decision.policy_digest)
+    acknowledgements = (
+        []
+        if decision.unacknowledged_digest is None
+        else acknowledgements_of(evidence.history, decision.candidate_digest, before=seq)
+    )
+    verified = [
+        verify_acknowledgement(found, requester=request.document.requester, verifier=evidence.verifier)
+        for found in acknowledgements
+    ]
+    return decide(request, policy, verified)
 
 
 def _request(evidence: Evidence, request: AdmissionRequest) -> Sealed[AdmissionRequest]:
-    session, candidate = evidence.session, evidence.one(Candidate, request.candidate_digest)
-    base, tree = evidence.tree(candidate.document)
+    candidate = evidence.one(Candidate, request.candidate_digest).document
+    base, tree = evidence.tree(candidate)
 
     def before(operation: CandidateOperation, state: FileState) -> bytes:
         del state
@@ -139,23 +152,10 @@ def _request(evidence: Evidence, request: AdmissionRequest) -> Sealed[AdmissionR
         del state
         return tree.read(to_raw(operation.path))
 
-    chain = Chain(
-        session=session,
-        plan=evidence.one(Plan, request.plan_digest),
-        attempt=evidence.one(Attempt, request.attempt_digest),
-        candidate=candidate,
-        runner_receipt=evidence.one(RunnerReceipt, request.runner_receipt_digest),
-        evaluator_policy=evidence.one(EvaluatorPolicy, session.document.evaluator_policy_digest),
-        evaluation=evidence.one(Evaluation, request.evaluation_digest),
-        evaluation_receipt=evidence.one(EvaluationReceipt, request.evaluation_receipt_digest),
-        synthesis_receipt=evidence.one(SynthesisReceipt, request.synthesis_receipt_digest),
-        policy=evidence.one(AdmissionPolicy, session.document.admission_policy_digest),
-        base_manifest_digest=base.manifest.digest,
-        recomputed=evidence.changes(candidate.document),
-        final_digest=tree.manifest.digest,
-    )
-    requester = evidence.one(Task, session.document.task_digest).document.requester
-    return compose_request(chain, derive_scope(candidate.document.operations, before, after), requester=requester)
+    scope = derive_scope(candidate.operations, before, after)
+    recomputed = Recomputed(evidence.changes(candidate), tree.manifest.digest, scope)
+    requester = evidence.one(Task, evidence.session.document.task_digest).document.requester
+    return compose_request(chain_of(evidence.history, base, recomputed, request), scope, requester=requester)
 
 
 def applications_agree(evidence: Evidence) -> str:
@@ -168,12 +168,14 @@ def applications_agree(evidence: Evidence) -> str:
         is_exact = observed == _three(candidate)
         if is_exact != (document.disposition == "applied"):
             raise differs("application", f"{document.disposition} does not fit the digests that were observed")
+        paths = {operation.path for operation in candidate.operations}
+        verify_same("application", "the paths that were written", paths, set(document.applied_paths))
         count += 1
     for verification in history.all(Verification):
         seen = verification.document
         candidate = evidence.one(Candidate, seen.candidate_digest).document
-        observed_target = (seen.observed_final_digest, seen.observed_change_digest, seen.violations)
-        is_exact = observed_target == (candidate.final_digest, candidate.change_digest, ())
+        target = (seen.head_commit, seen.observed_final_digest, seen.observed_change_digest, seen.violations)
+        is_exact = target == (candidate.base_commit, candidate.final_digest, candidate.change_digest, ())
         if seen.status == "scope-compliant" and not is_exact:
             raise differs("application", "a verification says scope-compliant about another tree")
         count += 1

@@ -77,13 +77,15 @@ class Recorded:
             return next(iter(read_runs(lines, REGISTRY, objects, only=wanted)))
 
 
-def record_run(root: Path, files: Mapping[str, bytes] = FILES, run: tuple[str, ...] = RUN) -> Recorded:
-    """Make a repository and record one admitted run in it; ``SAVANT_HOME`` must be ``root / home``."""
+def record_run(
+    root: Path, files: Mapping[str, bytes] = FILES, run: tuple[str, ...] = RUN, *, expected: int = 0
+) -> Recorded:
+    """Make a repository and record one run in it, admitted unless another exit code is expected."""
     repo = root / "repo"
     create_sample(repo, files, message="base")
     recorded = Recorded(repo, root / "home")
     code = recorded.command(*run, "--repo", repo)
-    assert code == 0, code
+    assert code == expected, code
     return recorded
 
 

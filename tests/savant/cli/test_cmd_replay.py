@@ -11,9 +11,16 @@ from typing import Any
 
 import pytest
 
+from admission.documents import Decision, Verification
+from candidateapply.documents import Receipt as ApplyReceipt
+from candidateapply.documents import UndoReceipt
 from savant.cli.app import run_command
+from savant.contracts.document import Document
+from savant.identity.keys import encode_private
 from savant.ledger.sqlitestore import DATABASE_NAME
-from tests.driver.runkit import Recorded, record_run
+from savant.repository.sample import create_sample
+from tests.driver.runkit import FILES, Recorded, changed, forge, record_run, replay
+from tests.vectors.examples import named
 
 
 @pytest.fixture(scope="module")
@@ -83,3 +90,98 @@ def test_without_a_pin_nobody_says_that_it_is_the_right_ledger(
     steps = {step["name"]: step["status"] for step in said["runs"][0]["steps"]}
     assert (code, said["outcome"], steps.pop("ledger")) == (12, "incomplete", "not-shown")
     assert set(steps.values()) == {"pass"}
+
+
+ASKING = ("run", "Change the build", "--recipe", "sed -i s/1/2/ Makefile", "--must-pass", "true", "--quiet")
+"""A change of a file that the policy asks a person about."""
+
+
+def test_a_run_with_every_later_step_replays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Waiting, acknowledged, admitted again, applied, changed by a person, verified, undone: all of it follows."""
+    monkeypatch.setenv("SAVANT_HOME", str(tmp_path / "home"))
+    recorded = record_run(tmp_path, {**FILES, "Makefile": b"all:\n\techo 1\n"}, ASKING, expected=10)
+    key = tmp_path / "key"
+    key.write_bytes(encode_private(b"k" * 32))
+    key.chmod(0o600)
+    repo, target = ("--repo", recorded.repo), tmp_path / "target"
+    assert ask(capsys, "replay", *repo)[0] == 0
+    (condition,) = recorded.history().need(Decision).document.conditions
+    assert recorded.command("acknowledge", condition.id, *repo, "--key", key) == 0
+    assert recorded.command("admit", *repo) == 0
+    assert recorded.command("apply", *repo, "--new", target) == 0
+    (target / "a.py").write_bytes(b"mine")
+    assert recorded.command("verify", *repo, target) == 53
+    (target / "a.py").write_bytes(FILES["a.py"])
+    assert recorded.command("verify", *repo, target) == 0
+    assert recorded.command("undo", *repo, target) == 0
+    code, said = ask(capsys, "replay", *repo)
+    steps = {step["name"]: step["detail"] for step in said["runs"][0]["steps"]}
+    assert (code, said["runs"][0]["first_divergence"]) == (0, None)
+    assert steps["admission"] == "2 decided again"
+    assert steps["application"] == "5 records of it agree"
+
+
+@pytest.mark.parametrize(
+    ("type_", "member"),
+    [
+        (ApplyReceipt, {"observed_final_digest": named("other")}),
+        (ApplyReceipt, {"disposition": "mismatch-kept"}),
+        (ApplyReceipt, {"applied_paths": ("b.py",)}),
+        (Verification, {"observed_final_digest": named("other")}),
+        (Verification, {"head_commit": "sha1:" + "0" * 40}),
+        (UndoReceipt, {"restored_digest": named("other")}),
+    ],
+)
+def test_an_application_that_says_something_else_diverges(
+    undone: Recorded, type_: type[Document], member: dict[str, Any]
+) -> None:
+    """What was written, seen and restored is compared with the candidate's digests; untouched records agree."""
+    history = undone.history()
+    assert replay(undone, history).outcome == "replayed"
+    report = replay(undone, forge(history, type_, changed(**member)))
+    assert report.first_divergence is not None
+    assert report.first_divergence.name == "application"
+
+
+@pytest.fixture(scope="module")
+def undone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Recorded]:
+    """A run that was applied and undone."""
+    root = tmp_path_factory.mktemp("undone")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SAVANT_HOME", str(root / "home"))
+        recorded = record_run(root)
+        assert recorded.command("apply", "--repo", recorded.repo, "--new", root / "target") == 0
+        assert recorded.command("undo", "--repo", recorded.repo, root / "target") == 0
+        yield recorded
+
+
+@pytest.mark.parametrize(
+    ("run", "expected", "phase"),
+    [
+        (("--recipe", "sed -i s/1/2/ a.py", "--must-pass", "false"), 30, "failed"),
+        (("--recipe", "true", "--must-pass", "true"), None, "failed"),
+        (("--recipe", "sed -i s/1/2/ .savant/policy.toml", "--must-pass", "true"), None, None),
+    ],
+)
+def test_runs_that_came_to_nothing_replay_too(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    run: tuple[str, ...],
+    expected: int | None,
+    phase: str | None,
+) -> None:
+    """Exhausted retries, no change, a refused path: what they ended with follows from their records."""
+    monkeypatch.setenv("SAVANT_HOME", str(tmp_path / "home"))
+    repo = tmp_path / "repo"
+    create_sample(repo, FILES, message="base")
+    code = run_command(["run", "Try", *run, "--repo", str(repo), "--quiet"])
+    assert code != 0
+    assert expected in (None, code)
+    status, said = ask(capsys, "replay", "--repo", repo)
+    (found,) = said["runs"]
+    assert (status, found["first_divergence"]) == (0, None), found
+    steps = {step["name"]: step["detail"] for step in found["steps"]}
+    assert phase is None or steps["state"].endswith(phase)

@@ -1,0 +1,65 @@
+"""From a run's records to the sealed chain that admission judges, and the acknowledgements that count. Pure."""
+
+from __future__ import annotations
+
+from typing import cast
+
+from admission.compose import Chain
+from admission.documents import Acknowledgement, Policy, Request
+from driver.admit import Recomputed
+from driver.history import RunHistory
+from evaluator.documents import Policy as EvaluatorPolicy
+from evaluator.documents import Receipt as EvaluationReceipt
+from runner.documents import Candidate
+from runner.documents import Receipt as RunnerReceipt
+from runner.snapshot import BaseSnapshot
+from savant.contracts.document import Sealed
+from synthesis.documents import Attempt, Evaluation, Plan, Session
+from synthesis.documents import Receipt as SynthesisReceipt
+
+
+def chain_of(
+    history: RunHistory, snapshot: BaseSnapshot, recomputed: Recomputed, request: Request | None = None
+) -> Chain:
+    """The chain of an admission request, each document by the digest that the request names.
+
+    The policies are the session's, not the request's: the composition compares them.
+
+    :param snapshot: the candidate's base, as it is in the repository now.
+    :param request: the newest one of the run when None.
+    :raises Unverifiable: ``unverifiable.run-incomplete``.
+    """
+    named = history.need(Request).document if request is None else request
+    session = history.by_digest(Session, named.session_digest)
+    return Chain(
+        session=session,
+        plan=history.by_digest(Plan, named.plan_digest),
+        attempt=history.by_digest(Attempt, named.attempt_digest),
+        candidate=history.by_digest(Candidate, named.candidate_digest),
+        runner_receipt=history.by_digest(RunnerReceipt, named.runner_receipt_digest),
+        evaluator_policy=history.by_digest(EvaluatorPolicy, session.document.evaluator_policy_digest),
+        evaluation=history.by_digest(Evaluation, named.evaluation_digest),
+        evaluation_receipt=history.by_digest(EvaluationReceipt, named.evaluation_receipt_digest),
+        synthesis_receipt=history.by_digest(SynthesisReceipt, named.synthesis_receipt_digest),
+        policy=history.by_digest(Policy, session.document.admission_policy_digest),
+        base_manifest_digest=snapshot.manifest.digest,
+        recomputed=recomputed.change_set,
+        final_digest=recomputed.final_digest,
+    )
+
+
+def acknowledgements_of(
+    history: RunHistory, candidate_digest: str, *, before: int | None = None
+) -> list[Sealed[Acknowledgement]]:
+    """The newest acknowledgement of each condition of a candidate, in the order in which conditions were first met.
+
+    :param before: only those that were recorded before this record.
+    """
+    newest: dict[str, Sealed[Acknowledgement]] = {}
+    for entry in history.entries:
+        document = entry.body.document
+        if not isinstance(document, Acknowledgement) or (before is not None and entry.seq >= before):
+            continue
+        if document.statement.candidate_digest == candidate_digest:
+            newest[document.statement.condition] = cast("Sealed[Acknowledgement]", entry.body)
+    return list(newest.values())
