@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Annotated, Final, Literal, Protocol, TypeAlias
+from typing import Annotated, Final, Literal, Protocol, TypeAlias, cast
 
 import msgspec
 from msgspec import Meta, field
@@ -116,7 +116,7 @@ class Statement(Part, frozen=True, kw_only=True):
     predicate: Predicate
 
 
-_statement_sets: Final[Check | None] = set_check(Statement)
+_verify_sets: Final = cast("Check", set_check(Statement))
 
 
 class Bodies(Protocol):
@@ -249,8 +249,7 @@ def parse_statement(payload: bytes) -> Statement:
         ``refused.predicate-type``, ``refused.body-reference``.
     """
     statement = canonical.decode(payload, Statement)
-    if _statement_sets is not None:
-        _statement_sets(statement)
+    _verify_sets(statement)
     predicate = statement.predicate
     if statement.predicate_type != predicate_type(predicate.body_kind):
         raise RefusedInput("refused.predicate-type", "The predicate type is not the one of the body's kind.")
