@@ -41,7 +41,7 @@ REASONS: Final = MappingProxyType(
         "gate.not-authenticated": "The ledger is intact, but no pin says that it is the right one.",
         "gate.ledger-incomplete": "The ledger cannot be verified as a whole.",
         "gate.ledger-failed": "The verification of the ledger failed.",
-        "gate.unreadable": "What the commit stands on cannot be read here.",
+        "gate.unreadable": "Something that the answer needs cannot be read here.",
     }
 )
 """Every reason of an answer, as a sentence."""

@@ -69,6 +69,7 @@ class ReplayReport:
 STEPS: Final[tuple[tuple[str, Callable[[Evidence], str]], ...]] = (
     ("run", session.run_is_whole),
     ("lineage", session.lineage_holds),
+    ("identities", session.identities_follow),
     ("interpretation", session.interpretations_follow),
     ("state", session.state_folds),
     ("plan-review", session.reviews_follow),

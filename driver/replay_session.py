@@ -8,17 +8,22 @@ from __future__ import annotations
 
 from admission.documents import Policy as AdmissionPolicy
 from driver.documents import Savepoint
-from driver.governed import governed_by
+from driver.governed import governed_by, obligations_of
 from driver.lineage import check_lineage
+from driver.prepare import read_rules
 from driver.replay_evidence import Evidence, differs, not_shown, verify_same
 from driver.review import REVIEWER, review_plan
+from evaluator.documents import Policy as EvaluatorPolicy
 from providerport.documents import Receipt as CallReceipt
 from providerport.documents import Request as CallRequest
 from providerport.documents import Result
 from providerport.mapping import complete_interpretation
 from providerport.outcome import check_result, payload_digest, payload_of
 from savant.contracts.document import digest_of, seal
+from savant.identity.closure import closure_identity, is_record_path
 from savant.identity.documents import Closure, Task
+from savant.identity.graph import graph_identity
+from savant.identity.workspace import workspace_identity
 from savant.ledger.documents import RunClose, RunOpen
 from synthesis.documents import Interpretation, Plan, PlanReview, Transition
 from synthesis.documents import Receipt as SynthesisReceipt
@@ -54,6 +59,37 @@ def lineage_holds(evidence: Evidence) -> str:
     if gaps:
         raise not_shown(f"record {gaps[0].seq}: {gaps[0].detail}")
     return "every binding between documents holds"
+
+
+def identities_follow(evidence: Evidence) -> str:
+    """Workspace, graph, closure and the rules in force follow from the base commit's own objects and the task."""
+    session = evidence.session.document
+    base = evidence.snapshot(session.base_commit)
+    rules, task = read_rules(base), evidence.one(Task, session.task_digest)
+    snapshot = base.document.document
+    records = [path for path in base.paths() if is_record_path(path)]
+    workspace = workspace_identity(
+        domain=rules.config.domain,
+        object_format="sha256" if snapshot.base_commit.startswith("sha256:") else "sha1",
+        base_commit=snapshot.base_commit,
+        base_tree=snapshot.base_tree,
+        base_manifest_digest=snapshot.base_manifest_digest,
+    )
+    closure = closure_identity(task, [(path, base.read(path)) for path in records])
+    verify_same("identities", "the workspace", workspace.digest, session.workspace_digest)
+    verify_same("identities", "the graph", graph_identity(snapshot.base_commit).digest, session.graph_digest)
+    verify_same("identities", "the closure", closure.digest, session.closure_digest)
+    verify_same("identities", "the obligations", obligations_of(closure.document), session.proof_obligations)
+    policy = evidence.one(AdmissionPolicy, session.admission_policy_digest)
+    origins = {policy.document.origin, rules.admission.document.origin}
+    if origins == {"starter"} and policy.digest != rules.admission.digest:
+        raise not_shown("the built-in policy of another version decided")
+    verify_same("identities", "the admission policy", rules.admission.digest, policy.digest)
+    judged = evidence.one(EvaluatorPolicy, session.evaluator_policy_digest).document
+    for check in rules.trusted_part.document.evaluators:
+        if check not in judged.evaluators:
+            raise differs("identities", f"the evaluator {check.id} of the base did not judge")
+    return f"they follow from base {snapshot.base_commit}"
 
 
 def interpretations_follow(evidence: Evidence) -> str:

@@ -87,8 +87,9 @@ def _answer(
             output.progress("verifying the ledger")
             verified = reading.verify()
             report = check_ledger(verified) or _decide(question, before, after, repository, reading, verified)
-    except Unverifiable as error:
-        return cannot_tell("gate.no-ledger", str(error)), question
+    except (PortError, RefusedInput, Unverifiable) as error:
+        code = "gate.no-ledger" if error.code == "unverifiable.no-ledger" else "gate.unreadable"
+        return cannot_tell(code, str(error)), question
     return report, question
 
 

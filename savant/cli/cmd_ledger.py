@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
     from driver.replay import ReplayReport
     from savant.cli.reading import Reading
-    from savant.ledger.record import Statement
     from savant.ledger.verify import CheckResult, VerificationReport
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -86,42 +85,16 @@ def log(repo: str, directory: str | None, run: str | None, limit: int | None, fo
     """Print one line per record."""
     from collections import deque
 
+    from savant.cli.records import record_rows
+
     output = Output(as_json=format_ == "json")
     with _reading(repo, directory) as reading:
-        rows = deque(
-            (row for row in _rows(reading) if run is None or (row["run"] or "").startswith(run.lower())), maxlen=limit
-        )
+        wanted = "" if run is None else run.lower()
+        rows = deque((row for row in record_rows(reading) if (row["run"] or "").startswith(wanted)), maxlen=limit)
     output.document("ledger-log", "ok", 0, {"ledger": str(reading.directory), "records": list(rows)})
     if not output.as_json:
         output.say(*table(_row_cells(row) for row in rows))
     return 0
-
-
-def _rows(reading: Reading) -> Iterator[dict[str, Any]]:
-    from savant.cli.reading import readable
-    from savant.contracts.errors import SavantError
-    from savant.ledger.record import line_digest
-
-    for seq, line in enumerate(reading.lines()):
-        statement = readable(line)
-        if isinstance(statement, SavantError):
-            yield {"seq": seq, "at_ms": None, "role": None, "kind": None, "what": f"UNREADABLE: {statement.code}"} | {
-                "run": None,
-                "body_digest": None,
-                "line_digest": line_digest(line),
-            }
-            continue
-        predicate = statement.predicate
-        yield {
-            "seq": seq,
-            "at_ms": predicate.observed.at_ms,
-            "role": predicate.role,
-            "kind": predicate.body_kind,
-            "what": record_words(statement),
-            "run": predicate.run,
-            "body_digest": predicate.body_blake3,
-            "line_digest": line_digest(line),
-        }
 
 
 def _row_cells(row: Mapping[str, Any]) -> tuple[str, ...]:
@@ -137,41 +110,6 @@ def _row_cells(row: Mapping[str, Any]) -> tuple[str, ...]:
     )
 
 
-def record_words(statement: Statement) -> str:
-    """What a record is, in words: its kind, and for a few kinds what it says."""
-    predicate = statement.predicate
-    package, _, name = predicate.body_kind.partition("/")[0].removeprefix("savant.").partition(".")
-    words = f"{package} {name}".replace("-", " ")
-    members = WORDS_FROM.get(predicate.body_kind.partition("/")[0])
-    if members is None or predicate.body_ref:
-        return words
-    body = json.loads(bytes(predicate.body))
-    said = " ".join(str(body[member]) for member in members if isinstance(body, dict) and body.get(member))
-    return f"{words}: {said}" if said else words
-
-
-WORDS_FROM: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
-    {
-        "savant.ledger.intent": ("operation",),
-        "savant.ledger.run-open": ("mode",),
-        "savant.ledger.run-close": ("disposition",),
-        "savant.synthesis.transition": ("command", "phase_after"),
-        "savant.synthesis.attempt": ("outcome",),
-        "savant.synthesis.evaluation": ("recommendation",),
-        "savant.synthesis.receipt": ("reason",),
-        "savant.providerport.receipt": ("operation", "outcome"),
-        "savant.runner.receipt": ("disposition",),
-        "savant.evaluator.receipt": ("disposition",),
-        "savant.admission.decision": ("outcome",),
-        "savant.admission.verification": ("status",),
-        "savant.candidateapply.receipt": ("disposition",),
-        "savant.driver.receipt": ("disposition",),
-        "savant.driver.savepoint": ("next_call",),
-    }
-)
-"""Which members of a body the log shows, by kind without its version."""
-
-
 @ledger.command("show", help="Show one record, by its number or a prefix of its body's or line's digest.")
 @click.argument("record", metavar="SEQ|DIGEST")
 @repository_option
@@ -179,12 +117,13 @@ WORDS_FROM: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
 @format_option
 def show_record(record: str, repo: str, directory: str | None, format_: str) -> int:
     """Print the whole statement, its body and who signed it."""
+    from savant.cli.records import find_record
     from savant.contracts.envelope import parse_envelope, to_base64
     from savant.ledger.record import accept_body, line_digest
 
     output = Output(as_json=format_ == "json")
     with _reading(repo, directory) as reading:
-        seq, others = _find_record(reading, record)
+        seq, others = find_record(reading, record)
         line, statement = reading.statement(seq)
         body = accept_body(statement, reading.registry, reading.bodies)
     payload, keyid, signature = parse_envelope(line)
@@ -200,44 +139,13 @@ def show_record(record: str, repo: str, directory: str | None, format_: str) -> 
     output.document("ledger-show", "ok", 0, members)
     if not output.as_json:
         if statement.predicate.body_ref:
-            output.say("The body lies beside the ledger, by its digest.")
+            where = "beside the ledger" if body is not None else "elsewhere and is not here"
+            output.say(f"The body lies {where}, by its digest.")
         if others:
             output.say("The same document is also recorded as " + ", ".join(str(other) for other in others) + ".")
         output.say(*json.dumps(members, indent=2, sort_keys=True, ensure_ascii=True).splitlines())
         output.say("", "Shown as it stands; savant ledger verify checks it.")
     return 0
-
-
-def _find_record(reading: Reading, text: str) -> tuple[int, list[int]]:
-    """The newest record that is meant, and the other records of the same document."""
-    from savant.cli.reading import readable
-    from savant.contracts.errors import SavantError, UsageError
-    from savant.ledger.record import line_digest
-
-    if text.isascii() and text.isdigit() and len(text) < 10:
-        return int(text), []
-    prefix = text.lower().removeprefix("blake3:")
-    found: dict[str, list[int]] = {}
-    for seq, line in enumerate(reading.lines()):
-        digests = {line_digest(line)}
-        statement = readable(line)
-        if not isinstance(statement, SavantError):
-            digests.add(statement.predicate.body_blake3)
-        for digest in digests:
-            if digest.partition(":")[2].startswith(prefix):
-                found.setdefault(digest, []).append(seq)
-    if not prefix or not found:
-        raise UsageError(
-            "usage.unknown-record", f"No record's digest begins with {text[:100]!r}.", fix="savant ledger log"
-        )
-    if len(found) > 1:
-        raise UsageError(
-            "usage.ambiguous-record",
-            f"{text!r} begins several digests: {', '.join(sorted(found)[:5])}.",
-            fix="Write more of it.",
-        )
-    (places,) = found.values()
-    return places[-1], places[:-1]
 
 
 @ledger.command("verify", help="Verify the whole ledger: every record, link, key, signature, tree head and the pin.")

@@ -19,6 +19,7 @@ from driver.documents import Savepoint
 from driver.history import RunHistory
 from driver.lineage import AGREEMENTS, BINDINGS, check_lineage
 from driver.replay import STEPS, ReplayReport, ReplayStep, ledger_step, unreadable, worst
+from evaluator.documents import Policy as EvaluatorPolicy
 from evaluator.documents import Receipt as EvaluationReceipt
 from evaluator.documents import Result as EvaluatorResult
 from providerport.documents import Receipt as CallReceipt
@@ -27,7 +28,7 @@ from runner.documents import Candidate, ChangeSet, Snapshot
 from runner.documents import Receipt as RunnerReceipt
 from savant.contracts.document import Document
 from savant.contracts.errors import Unverifiable, VerificationError
-from savant.identity.documents import Graph, Workspace
+from savant.identity.documents import Closure, Graph, Workspace
 from savant.ledger.documents import RunClose, RunOpen
 from savant.ledger.verify import CheckResult
 from savant.store.objects import MemoryObjectStore
@@ -89,6 +90,10 @@ def test_a_ledger_that_nobody_vouches_for_is_not_shown(recorded: Recorded, histo
     )
 
 
+def without_built_ins(policy: EvaluatorPolicy) -> EvaluatorPolicy:
+    return structs.replace(policy, evaluators=tuple(e for e in policy.evaluators if e.evaluator == "command"))
+
+
 FORGERIES: dict[str, tuple[type[Document], Callable[[Any], Document], str]] = {
     "a workspace of another base": (Workspace, changed(base_commit="sha1:" + "0" * 40), "lineage"),
     "a session with another objective": (Session, changed(objective="Something else"), "lineage"),
@@ -101,6 +106,12 @@ FORGERIES: dict[str, tuple[type[Document], Callable[[Any], Document], str]] = {
         "interpretation",
     ),
     "a plan that no call returned": (Plan, changed(risks=("None.",)), "interpretation"),
+    "a workspace of another name": (Workspace, changed(repository_domain="example.org/other"), "lineage"),
+    "a graph that saw something": (Graph, changed(nodes_digest=named("nodes")), "identities"),
+    "a closure that left something open": (Closure, changed(open=("Something",)), "identities"),
+    "a policy that is not the base's": (AdmissionPolicy, changed(ask=()), "identities"),
+    "evaluators that are not the base's": (EvaluatorPolicy, without_built_ins, "identities"),
+    "a starter policy where the base has its own": (AdmissionPolicy, changed(origin="starter"), "identities"),
     "a call that ended otherwise": (CallReceipt, changed(outcome="unavailable", payload_digest=None), "interpretation"),
     "a result of another payload": (
         Result,
@@ -205,7 +216,8 @@ def test_what_is_not_here_is_not_shown(recorded: Recorded, history: RunHistory) 
         replay(recorded, history, store=MemoryObjectStore()),
     ):
         assert report.outcome == "incomplete"
-        assert {n for n, status in statuses(report).items() if status != "pass"} == {"candidate", "admission"}
+        missing = {n for n, status in statuses(report).items() if status != "pass"}
+        assert missing - {"identities"} == {"candidate", "admission"}
 
 
 def test_a_blob_that_was_replaced_diverges(recorded: Recorded, history: RunHistory, tmp_path: Path) -> None:
