@@ -292,3 +292,29 @@ def test_the_worst_run_decides() -> None:
     assert worst([reports["pass"]]) == "replayed"
     assert worst([reports["pass"], reports["not-shown"]]) == "incomplete"
     assert worst([reports["not-shown"], reports["fail"], reports["pass"]]) == "diverged"
+
+
+def test_the_built_in_rules_of_another_version_are_not_shown(
+    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where the base has no rules, a built-in policy that this version does not have cannot be derived again."""
+    root = tmp_path_factory.mktemp("starter")
+    monkeypatch.setenv("SAVANT_HOME", str(root / "home"))
+    recorded = record_run(root, {"a.py": b"a = 1\n"})
+    history = recorded.history()
+    assert statuses(replay(recorded, history))["identities"] == "pass"
+    other = replay(recorded, forge(history, AdmissionPolicy, changed(no_required_check="allow")))
+    assert statuses(other)["identities"] == "not-shown"
+
+
+def test_what_the_run_did_not_record_is_not_shown(recorded: Recorded, history: RunHistory) -> None:
+    """A review by others, a receipt that is not there, an evaluation without one: a gap, not a divergence, there."""
+    reviewed = forge(history, PlanReview, changed(reviewers=("somebody",)))
+    assert statuses(replay(recorded, reviewed))["plan-review"] == "not-shown"
+    for type_, step in (
+        (SynthesisReceipt, "state"),
+        (RunReceipt, "receipt"),
+        (EvaluationReceipt, "evaluation"),
+        (Closure, "interpretation"),
+    ):
+        assert statuses(replay(recorded, without(history, type_)))[step] == "not-shown"

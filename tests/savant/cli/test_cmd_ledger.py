@@ -247,3 +247,41 @@ def test_a_prefix_of_several_digests_is_ambiguous(repo: Path, ask: Ask) -> None:
     prefix = initial if not initial.isdigit() else "blake3:" + initial
     status, said = ask("ledger", "show", prefix, "--repo", repo)
     assert (status, said["code"]) == (2, "usage.ambiguous-record")
+
+
+def test_people_read_a_record_as_it_stands(repo: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Text shows the statement too, says where a large body lies and that nothing was checked."""
+    assert run_command(["ledger", "show", "7", "--repo", str(repo)]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("The body lies beside the ledger")
+    assert "savant ledger verify checks it" in out
+    assert '"body_kind": "savant.synthesis.session/v1"' in out
+    shutil.rmtree(repo / ".git" / "savant" / "objects")
+    assert run_command(["ledger", "show", "7", "--repo", str(repo)]) == 0
+    assert "elsewhere and is not here" in capsys.readouterr().out
+
+
+def test_a_document_that_two_runs_recorded_is_shown_once(tmp_path: Path, home: Path, ask: Ask) -> None:
+    """By its digest the newest record is shown, the others are named."""
+    repo = tmp_path / "twice"
+    create_sample(repo, {"a.txt": b"a\n"}, message="one")
+    ledger = make_ledger(repo / ".git" / "savant")
+    small_run(ledger, RUN_A)
+    small_run(ledger, RUN_B)
+    ledger.close()
+    code, said = ask("ledger", "show", digest_of(SESSION), "--repo", repo)
+    assert (code, said["seq"], said["also"]) == (0, 7, [2])
+
+
+def test_people_are_told_how_to_authenticate(repo: Path, home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Without a pin the words say that nobody vouches, and what to type."""
+    shutil.rmtree(home / "config")
+    assert run_command(["ledger", "verify", "--repo", str(repo)]) == 12
+    out = capsys.readouterr().out
+    assert "INTACT, NOT AUTHENTICATED (no pin)" in out
+    assert "--pin ID" in out
+    tamper(repo / ".git" / "savant", "UPDATE record SET line = ? WHERE seq = 3", b"{}")
+    assert run_command(["ledger", "verify", "--repo", str(repo)]) == 23
+    out = capsys.readouterr().out
+    assert "REFUSED" in out
+    assert "record 3: " in out
