@@ -4,11 +4,7 @@ This package owns everything that more than one stage needs, and the composition
 holds a stage's decision: those are the eight packages beside it.
 """
 
-from __future__ import annotations
-
-from typing import Final
-
 __all__ = ["__version__"]
 
-__version__: Final = "0.1.0"
+__version__ = "0.1.0"
 """The version of the distribution ``savant-synthesis``; a test compares it with ``pyproject.toml``."""

@@ -1,9 +1,12 @@
-"""JUnit XML, read defensively: no document type, bounded size, depth and count; repeated cases keep the worst."""
+"""JUnit XML, read defensively: no document type, bounded size, depth and count; repeated cases keep the worst.
+
+The report is read as a stream: what is not a test case is dropped as it comes, and a declared document type ends the
+reading before any entity of it is seen, whatever the encoding.
+"""
 
 from __future__ import annotations
 
-import io
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
@@ -15,7 +18,12 @@ MAX_REPORT_BYTES: Final = 32 * 1024 * 1024
 MAX_CASES: Final = 200_000
 MAX_DEPTH: Final = 50
 MAX_TEXT: Final = 20_000
-_SEVERITY: Final[Mapping[CheckStatus, int]] = MappingProxyType({"failed": 2, "skipped": 1, "passed": 0})
+MAX_NAME: Final = 1_000
+_ROOTS: Final = frozenset({"testsuites", "testsuite"})
+_NOT_RUN: Final = frozenset({"notrun", "skipped", "disabled"})
+_SEVERITY: Final[Mapping[CheckStatus, int]] = MappingProxyType(
+    {"unavailable": 3, "failed": 2, "skipped": 1, "passed": 0}
+)
 _OUTCOMES: Final[Mapping[str, CheckStatus]] = MappingProxyType(
     {"failure": "failed", "error": "failed", "skipped": "skipped"}
 )
@@ -34,6 +42,11 @@ class TestCase:
     text: str
 
 
+def is_worse(status: CheckStatus, other: CheckStatus) -> bool:
+    """Whether the first way to end says more against a test than the second."""
+    return _SEVERITY[status] > _SEVERITY[other]
+
+
 def parse_junit(raw: bytes) -> tuple[TestCase, ...]:
     """The test cases of a report, in order of first appearance; a case told several times keeps its worst outcome.
 
@@ -41,53 +54,76 @@ def parse_junit(raw: bytes) -> tuple[TestCase, ...]:
     """
     if len(raw) > MAX_REPORT_BYTES:
         raise _refused(f"it has {len(raw)} bytes")
-    if b"<!DOCTYPE" in raw or b"<!ENTITY" in raw:
-        raise _refused("it declares a document type")
     import xml.etree.ElementTree as ET
 
-    cases: dict[tuple[str, str], TestCase] = {}
+    reader = _Reader()
+    parser = ET.XMLParser(target=reader)  # noqa: S314 - a document type ends it, see _Reader.doctype
     try:
-        for case in _cases(ET.iterparse(io.BytesIO(raw), events=("start", "end"))):  # noqa: S314
-            key = (case.classname, case.name)
-            known = cases.get(key)
-            if known is None or _SEVERITY[case.status] > _SEVERITY[known.status]:
-                cases[key] = case
-            if len(cases) > MAX_CASES:
-                raise _refused(f"it has more than {MAX_CASES} cases")
+        parser.feed(raw)
+        parser.close()
     except (ET.ParseError, ValueError, LookupError) as error:
         raise _refused(f"it is not XML: {error}") from error
-    return tuple(cases.values())
+    return tuple(reader.cases.values())
 
 
-def _cases(events: object) -> Iterator[TestCase]:
-    depth = 0
-    root_seen = False
-    for event, element in events:  # type: ignore[attr-defined]
-        if event == "start":
-            depth += 1
-            if depth > MAX_DEPTH:
-                raise _refused("it is nested too deeply")
-            if not root_seen:
-                root_seen = True
-                if element.tag not in ("testsuites", "testsuite"):
-                    raise _refused(f"its root is {element.tag!r}")
-            continue
-        depth -= 1
-        if element.tag == "testcase":
-            yield _case(element)
-            element.clear()
+class _Reader:
+    """The events of the XML parser, in document order."""
 
+    def __init__(self) -> None:
+        self.cases: dict[tuple[str, str], TestCase] = {}
+        self._open: list[str] = []
+        self._case: TestCase | None = None
+        self._outcome: CheckStatus | None = None
+        self._message = ""
+        self._text: list[str] = []
 
-def _case(element: object) -> TestCase:
-    status: CheckStatus = "passed"
-    message = text = ""
-    for child in element:  # type: ignore[attr-defined]
-        outcome = _OUTCOMES.get(child.tag)
-        if outcome is not None and _SEVERITY[outcome] > _SEVERITY[status]:
-            status = outcome
-            message, text = (child.get("message") or "")[:MAX_TEXT], (child.text or "")[-MAX_TEXT:]
-    get = element.get  # type: ignore[attr-defined]
-    return TestCase((get("classname") or "")[:1_000], (get("name") or "")[:1_000], status, message, text)
+    def doctype(self, name: str, public: str | None, system: str | None) -> None:
+        raise _refused("it declares a document type")
+
+    def start(self, tag: str, attributes: dict[str, str]) -> None:
+        self._open.append(tag)
+        if len(self._open) > MAX_DEPTH:
+            raise _refused("it is nested too deeply")
+        if len(self._open) == 1 and tag not in _ROOTS:
+            raise _refused(f"its root is {tag[:40]!r}")
+        if tag == "testcase":
+            if self._case is not None:
+                raise _refused("it has a test case inside a test case")
+            status: CheckStatus = "skipped" if attributes.get("status") in _NOT_RUN else "passed"
+            classname, name = attributes.get("classname", ""), attributes.get("name", "")
+            self._case = TestCase(classname[:MAX_NAME], name[:MAX_NAME], status, "", "")
+        elif self._case is not None and self._open[-2] == "testcase" and tag in _OUTCOMES:
+            self._outcome = _OUTCOMES[tag]
+            self._message, self._text = attributes.get("message", "")[:MAX_TEXT], []
+
+    def data(self, text: str) -> None:
+        if self._outcome is not None:
+            self._text.append(text)
+
+    def end(self, tag: str) -> None:
+        self._open.pop()
+        case = self._case
+        if case is None:
+            return
+        if self._outcome is not None and self._open[-1] == "testcase":
+            if is_worse(self._outcome, case.status):
+                text = "".join(self._text)[-MAX_TEXT:]
+                self._case = TestCase(case.classname, case.name, self._outcome, self._message, text)
+            self._outcome = None
+        elif tag == "testcase":
+            self._keep(case)
+            self._case = None
+
+    def close(self) -> None:
+        """Nothing is left to do at the end of the document."""
+
+    def _keep(self, case: TestCase) -> None:
+        key = (case.classname, case.name)
+        known = self.cases.get(key)
+        if known is None or is_worse(case.status, known.status):
+            self.cases[key] = case
+        if len(self.cases) > MAX_CASES:
+            raise _refused(f"it has more than {MAX_CASES} cases")
 
 
 def _refused(why: str) -> RefusedInput:

@@ -2,3 +2,7 @@
 
 Owns rendering and the wiring of adapters; it is the only package that reads the environment. Holds no decision.
 """
+
+from __future__ import annotations
+
+__all__: tuple[str, ...] = ()

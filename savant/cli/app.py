@@ -1,27 +1,26 @@
-"""The console script: commands found by name and imported only when they are called.
+"""The console script: a start-up check, and commands found by name and imported only when they are called.
 
-Start-up checks that every package of ours comes from one installation, because our stage packages have ordinary names
-and Savant runs inside foreign repositories.
+Start-up proves that every package of ours comes from one installation, because our stage packages have ordinary names
+and Savant runs inside foreign repositories. This module imports nothing that is slow to import: not even ``typing``.
 """
+
+# ruff: noqa: PTH118, PTH120 - pathlib costs half of the start
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
+import os
 import sys
-from pathlib import Path
+from importlib.machinery import PathFinder
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final
 
-import click
+from savant import __version__
 
-from savant.cli.exits import EXITS
-
+TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
-VERSION: Final = "0.1.0"
-PACKAGES: Final = (
+VERSION = __version__
+PACKAGES = (
     "savant",
     "synthesis",
     "providerport",
@@ -33,7 +32,7 @@ PACKAGES: Final = (
     "driver",
 )
 
-COMMANDS: Final[Mapping[str, tuple[str, str, str]]] = MappingProxyType(
+COMMANDS = MappingProxyType(
     {
         "run": ("cmd_run", "run", "Run one task: generate, seal, evaluate, decide; apply only when told to."),
         "diff": ("cmd_show", "diff", "Show the candidate of a run as a diff."),
@@ -58,51 +57,19 @@ COMMANDS: Final[Mapping[str, tuple[str, str, str]]] = MappingProxyType(
 )
 """Command name: module, function, one line of help."""
 
-ALIASES: Final[Mapping[str, str]] = MappingProxyType(
-    {f"synthesis-{name}": name for name in ("run", "apply", "admit", "verify", "undo")}
-)
+ALIASES = MappingProxyType({f"synthesis-{name}": name for name in ("run", "apply", "admit", "verify", "undo")})
 """The names that documents use."""
-
-
-class LazyGroup(click.Group):
-    """Lists commands from the table and imports a command's module only when it is called."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click gives it
-        """The names, in the table's order."""
-        return list(COMMANDS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - click gives it
-        """The command of a name or alias."""
-        name = ALIASES.get(cmd_name, cmd_name)
-        if name not in COMMANDS:
-            return None
-        module, attribute, _ = COMMANDS[name]
-        command: click.Command = getattr(importlib.import_module(f"savant.cli.{module}"), attribute)
-        return command
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
-        """The table as help, without importing anything."""
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, row[2]) for name, row in COMMANDS.items()])
-
-
-@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
-@click.version_option(VERSION, "--version", prog_name="savant", message="%(prog)s %(version)s")
-def cli() -> None:
-    """Savant: a change by a machine, decided by rules, proven by a signed chain."""
 
 
 def untrusted_packages() -> list[str]:
     """Our packages that do not come from this installation."""
-    root = Path(__file__).resolve().parents[2]
+    root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
     foreign = []
     for name in PACKAGES:
         module = sys.modules.get(name)
-        origin = getattr(module, "__file__", None) if module is not None else None
-        if origin is None:
-            spec = importlib.util.find_spec(name)
-            origin = None if spec is None else spec.origin
-        if origin is None or Path(origin).resolve().parent != root / name:
+        spec = PathFinder.find_spec(name) if module is None else None
+        origin = getattr(module, "__file__", None) if spec is None else spec.origin
+        if origin is None or os.path.dirname(os.path.realpath(origin)) != os.path.join(root, name):
             foreign.append(name)
     return foreign
 
@@ -114,29 +81,20 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """
     foreign = untrusted_packages()
     if foreign:
-        click.echo(
+        sys.stderr.write(
             f"savant: untrusted import path: {', '.join(foreign)} would be imported from outside the installation.\n"
-            "Nothing was run. Start savant by its console script, or with python -P.",
-            err=True,
+            "Nothing was run. Start savant by its console script, or with python -P.\n"
         )
-        raise SystemExit(EXITS["usage"].code)
-    raise SystemExit(run_command(arguments))
+        raise SystemExit(2)
+    words = sys.argv[1:] if arguments is None else list(arguments)
+    if words == ["--version"]:
+        sys.stdout.write(f"savant {VERSION}\n")
+        raise SystemExit(0)
+    raise SystemExit(run_command(words))
 
 
-def run_command(arguments: Sequence[str] | None) -> int:
+def run_command(words: Sequence[str]) -> int:
     """Run one command in this process; its exit code. Errors become words on stderr."""
-    try:
-        outcome: Any = cli.main(args=None if arguments is None else list(arguments), standalone_mode=False)
-    except click.exceptions.Abort:
-        click.echo("savant: interrupted.", err=True)
-        return EXITS["interrupted"].code
-    except click.ClickException as error:
-        error.show()
-        return EXITS["usage"].code
-    except BrokenPipeError:
-        return EXITS["ok"].code
-    except Exception as error:  # noqa: BLE001 - the last place where an error can become words and a code
-        from savant.cli.failure import report_failure
+    from savant.cli.group import run_group
 
-        return report_failure(error, arguments if arguments is not None else sys.argv[1:])
-    return outcome if isinstance(outcome, int) else EXITS["ok"].code
+    return run_group(words)

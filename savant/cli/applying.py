@@ -12,7 +12,7 @@ from admission.documents import Receipt as AdmissionReceipt
 from candidateapply.apply import Application, ApplyInputs, ApplyPorts, apply_candidate
 from candidateapply.documents import Receipt, Request
 from candidateapply.record import Verified, verify_application
-from candidateapply.recover import recover
+from candidateapply.recover import recover, words
 from candidateapply.undo import Undone
 from driver.admit import Admission
 from driver.documents import RunDisposition
@@ -131,8 +131,8 @@ def finish_interrupted(bench: Workbench, recorder: Recorder) -> list[str]:
 
     lines = []
     for journal, outcome in recover(bench.directory, bench.store, base_of):
-        recorder.record("apply", outcome.receipt, detail=f"recovered: {outcome.target}")
-        outcome.finish()
-        word = "undo" if isinstance(outcome, Undone) else "application"
-        lines.append(f"an interrupted {word} in {journal.target} was finished")
+        if isinstance(outcome, Application | Undone):
+            recorder.record("apply", outcome.receipt, detail=f"recovered: {outcome.target}")
+            outcome.finish()
+        lines.append(words(journal, outcome))
     return lines

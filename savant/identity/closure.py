@@ -28,7 +28,8 @@ from savant.identity.documents import Closure, GovernanceRecord, Task
 from synthesis.documents import Limitation
 
 RECORDS_FOLDER: Final = b".savant/records/"
-_WILDCARDS: Final = frozenset("*?[")
+_UNCERTAIN: Final = frozenset("*?[%")
+MAX_RECORD_BYTES: Final = 1024 * 1024
 
 
 def is_record_path(path: bytes) -> bool:
@@ -40,7 +41,7 @@ def closure_identity(task: Sealed[Task], files: Iterable[tuple[bytes, bytes]]) -
     """The closure of a task over the base's record files.
 
     :param files: path and content of every record file of the base.
-    :raises RefusedInput: ``refused.record`` naming the file, the key and the fix; ``refused.bad-pattern``.
+    :raises RefusedInput: ``refused.record`` naming the file, the key and the fix.
     """
     records = [record for path, raw in files for record in read_records(path, raw)]
     seen: set[str] = set()
@@ -48,7 +49,7 @@ def closure_identity(task: Sealed[Task], files: Iterable[tuple[bytes, bytes]]) -
         if record.id in seen:
             raise _refused(record.source, "record.id", f"{record.id!r} is used twice")
         seen.add(record.id)
-    applicable = [record for record in records if may_apply(record.applies_to, task.document.scope)]
+    applicable = as_set(record for record in records if may_apply(record.applies_to, task.document.scope))
     obligations = [r for r in applicable if r.record_kind == "proof-obligation"]
     limitations: tuple[Limitation, ...] = ()
     if not records:
@@ -62,7 +63,7 @@ def closure_identity(task: Sealed[Task], files: Iterable[tuple[bytes, bytes]]) -
     return seal(
         Closure(
             task_digest=task.digest,
-            records=as_set(applicable),
+            records=applicable,
             open=tuple(f"No check discharges the obligation: {r.text}" for r in obligations if r.evidence is None),
             limitations=limitations,
         )
@@ -78,15 +79,15 @@ def may_apply(applies_to: Sequence[str], scope: Sequence[str]) -> bool:
 
 def _may_meet(one: str, other: str) -> bool:
     """False only when the plain beginnings of both patterns lead to different folders."""
-    if "/" not in one.rstrip("/") or "/" not in other.rstrip("/"):
+    if "/" not in one or "/" not in other:  # a base name at any depth
         return True
     return all(a == b for a, b in zip(_plain(one), _plain(other), strict=False))
 
 
 def _plain(pattern: str) -> list[str]:
     plain = []
-    for component in pattern.lstrip("/").split("/"):
-        if _WILDCARDS & set(component):
+    for component in pattern.removeprefix("/").removesuffix("/").split("/"):
+        if _UNCERTAIN & set(component):
             break
         plain.append(component)
     return plain
@@ -98,9 +99,11 @@ def read_records(path: bytes, raw: bytes) -> list[GovernanceRecord]:
     :raises RefusedInput: ``refused.record``.
     """
     source = to_text(path)
+    if len(raw) > MAX_RECORD_BYTES:
+        raise _refused(source, "the file", f"has {len(raw)} bytes; {MAX_RECORD_BYTES} are allowed")
     try:
         data: dict[str, Any] = tomllib.loads(raw.decode("utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:  # not TOML, not UTF-8, a number of thousands of digits, deep nesting
         raise _refused(source, "the file", f"is not TOML: {error}") from error
     from savant.identity.record_schema import parse_records
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Final, Literal, TypeAlias
 
 from savant.contracts.document import Document, Part
+from savant.contracts.envelope import KeyId
 from savant.contracts.scalars import Digest, GitId, Name, NonEmptyText, PathText, PatternText, Set, Text
-from savant.identity.pins import Pins
 from synthesis.documents import Limitation
 
 RecordKind: TypeAlias = Literal[
@@ -68,6 +68,21 @@ class Closure(Document, frozen=True, kw_only=True, tag="savant.identity.closure/
     records: Set[GovernanceRecord]
     open: tuple[NonEmptyText, ...]
     limitations: tuple[Limitation, ...]
+
+
+class LedgerPin(Part, frozen=True, kw_only=True):
+    """The ledger that belongs to a repository on this machine."""
+
+    repository: NonEmptyText
+    ledger: Digest
+    root_keyid: KeyId
+
+
+class Pins(Document, frozen=True, kw_only=True, tag="savant.identity.pins/v1"):
+    """Everything that the person decided to trust."""
+
+    ledgers: Set[LedgerPin]
+    trusted_policies: Set[Digest]
 
 
 DOCUMENTS: Final[tuple[type[Document], ...]] = (Workspace, Task, Graph, Closure, Pins)

@@ -65,9 +65,9 @@ def create_keys(parent: Path, entropy: Entropy) -> KeySet:
         for name, seed in {ROOT: root_seed, **seeds}.items():
             write_atomic(working / name, encode_private(seed), mode=0o600)
         fsync_directory(working)
-        if directory.exists():
+        if os.path.lexists(directory):
             raise Conflict("conflict.keys-exist", f"There are keys in {directory} already.")
-        working.rename(directory)
+        working = working.rename(directory)
         fsync_directory(parent)
     except OSError as error:
         shutil.rmtree(working, ignore_errors=True)
@@ -83,10 +83,11 @@ def load_keys(parent: Path, root_keyid: str) -> KeySet:
     """The keys of a ledger that are in the person's key folder; a role whose file is missing is left out.
 
     :raises Unverifiable: ``unverifiable.keys-missing`` when there is no folder for this ledger.
-    :raises RefusedInput: ``refused.key-permissions``, ``refused.key-owner``, ``refused.key-format``.
+    :raises RefusedInput: ``refused.key-permissions``, ``refused.key-owner``, ``refused.key-format``; and as
+        :func:`savant.files.atomic.read_regular`.
     """
     directory = key_directory(parent, root_keyid)
-    if not directory.is_dir() or directory.is_symlink():
+    if not os.path.lexists(directory):
         raise Unverifiable(
             "unverifiable.keys-missing",
             f"The private keys of this ledger (root {root_keyid}) are not in {parent}.",
@@ -94,6 +95,8 @@ def load_keys(parent: Path, root_keyid: str) -> KeySet:
             fix="Restore the folder from your backup, or run from the account that made the ledger.",
         )
     verify_private(directory)
+    if not directory.is_dir():
+        raise RefusedInput("refused.key-format", f"{directory} is not a folder of keys.")
     signers: dict[Role, Signer] = {}
     for role in ROLES:
         path = directory / role

@@ -10,28 +10,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from savant.contracts.document import Document, Part, accept, seal
-from savant.contracts.envelope import KeyId
-from savant.contracts.scalars import Digest, NonEmptyText, Set, as_set
+from savant.contracts.document import accept, seal
+from savant.contracts.errors import RefusedInput
+from savant.contracts.scalars import as_set
 from savant.files.atomic import lock, read_optional, write_atomic
+from savant.identity.documents import LedgerPin, Pins
 
 PIN_FILE: Final = "pins.json"
 MAX_PIN_BYTES: Final = 1024 * 1024
-
-
-class LedgerPin(Part, frozen=True, kw_only=True):
-    """The ledger that belongs to a repository on this machine."""
-
-    repository: NonEmptyText
-    ledger: Digest
-    root_keyid: KeyId
-
-
-class Pins(Document, frozen=True, kw_only=True, tag="savant.identity.pins/v1"):
-    """Everything that the person decided to trust."""
-
-    ledgers: Set[LedgerPin]
-    trusted_policies: Set[Digest]
 
 
 NOTHING: Final = Pins(ledgers=(), trusted_policies=())
@@ -40,10 +26,22 @@ NOTHING: Final = Pins(ledgers=(), trusted_policies=())
 def read_pins(config: Path) -> Pins:
     """The pins in the person's configuration folder; none when there is no file.
 
-    :raises RefusedInput: when the file is malformed: it is never guessed at.
+    :raises RefusedInput: ``refused.pins`` when the file is not as we wrote it: it is never guessed at;
+        ``refused.not-regular``, ``refused.too-large``.
     """
-    raw = read_optional(config / PIN_FILE, max_bytes=MAX_PIN_BYTES)
-    return NOTHING if raw is None else accept(raw, Pins).document
+    path = config / PIN_FILE
+    raw = read_optional(path, max_bytes=MAX_PIN_BYTES)
+    if raw is None:
+        return NOTHING
+    try:
+        return accept(raw, Pins).document
+    except RefusedInput as error:
+        raise RefusedInput(
+            "refused.pins",
+            f"{path} is not what Savant wrote: {error}",
+            untouched="Nothing was trusted and nothing was changed.",
+            fix=f"Restore {path} from your backup, or remove it and pin the ledgers of your repositories again.",
+        ) from error
 
 
 def find_pin(pins: Pins, repository: Path) -> LedgerPin | None:

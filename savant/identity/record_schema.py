@@ -6,6 +6,7 @@ from typing import Annotated, Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from savant.contracts.errors import RefusedInput
 from savant.files.patterns import PatternSet
 from savant.identity.closure import refused_record
 from savant.identity.documents import RecordKind
@@ -40,7 +41,7 @@ class _File(BaseModel):
 def parse_records(source: str, data: dict[str, Any]) -> list[Record]:
     """The records of parsed TOML.
 
-    :raises RefusedInput: ``refused.record`` naming the first wrong key; ``refused.bad-pattern``.
+    :raises RefusedInput: ``refused.record`` naming the first wrong key.
     """
     try:
         rows = _File.model_validate(data).record
@@ -48,6 +49,9 @@ def parse_records(source: str, data: dict[str, Any]) -> list[Record]:
         first = error.errors(include_url=False, include_context=False)[0]
         key = ".".join(str(part) for part in first["loc"]) or "the top level"
         raise refused_record(source, key, first["msg"]) from error
-    for row in rows:
-        PatternSet.parse(row.applies_to)
+    for number, row in enumerate(rows):
+        try:
+            PatternSet.parse(row.applies_to)
+        except RefusedInput as error:
+            raise refused_record(source, f"record.{number}.applies_to", f"{error} {error.fix}".rstrip()) from error
     return rows

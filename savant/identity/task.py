@@ -19,14 +19,20 @@ def task_identity(
 ) -> Sealed[Task]:
     """The task a person typed. It is unsigned, and says so.
 
-    :raises UsageError: ``usage.objective`` when it is empty or too long.
+    :raises UsageError: ``usage.objective`` when it is empty, too long or no text; ``usage.requester`` for the latter.
     :raises RefusedInput: ``refused.bad-pattern`` for a scope that is no pattern.
     """
     words = objective.strip()
     if not words or len(words) > MAX_OBJECTIVE_CHARACTERS:
         raise UsageError("usage.objective", "A task needs an objective of 1 to 20,000 characters.")
-    patterns = as_set(scope)
-    PatternSet.parse(patterns)
+    for code, text in (("usage.objective", words), ("usage.requester", requester)):
+        try:
+            text.encode("utf-8")
+        except UnicodeEncodeError as error:  # a command line that is not UTF-8
+            raise UsageError(code, "The task holds bytes that are not UTF-8 text.") from error
+    given = tuple(scope)
+    PatternSet.parse(given)
+    patterns = as_set(given)
     return seal(
         Task(
             objective=words,

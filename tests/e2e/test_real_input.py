@@ -1,4 +1,4 @@
-"""Real input: the sources of a real package, every kind of change at once, and commits of this project's own history."""
+"""Real input: the sources of a real package, every kind of change at once, this project's own history."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ rm -r emptied && printf 'flat\\n' > emptied
 
 
 def test_every_kind_of_change_at_once_and_back_again_to_the_byte(shop: Shop, tool: Callable[[str], str]) -> None:
-    """Create, modify, delete, rename, copy, mode, link and type changes in one candidate; acknowledged, applied, undone."""
+    """Create, modify, delete, rename, copy, mode, link and type changes: acknowledged, applied, undone."""
     for name in ("modified.txt", "deleted.txt", "renamed.txt", "copied.txt", "mode.sh", "was-file", "folder"):
         shop.write(name, f"{name} is here\n")
     shop.write("emptied/one.txt", "one\n")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shlex
 import sys
 import time
@@ -116,9 +115,10 @@ def test_a_tampered_artifact_is_refused(shop: Shop) -> None:
     candidate = shop.savant("show", run, "--format", "json").json["candidate"]["digest"]
     objects = shop.path / ".git" / "savant" / "objects"
     blobs = [p for p in objects.rglob("*") if p.is_file() and b"# more" in p.read_bytes()]
-    assert candidate and blobs
+    assert candidate is not None
+    assert blobs
     good = blobs[0].read_bytes()
-    os.chmod(blobs[0], 0o600)
+    blobs[0].chmod(0o600)
     blobs[0].write_bytes(good.replace(b"# more", b"# evil"))
     before = shop.state()
     refused = shop.savant("apply", run, "--new", "--format", "json")
@@ -214,7 +214,7 @@ def test_a_moved_submodule_is_a_named_refusal(shop: Shop) -> None:
     ],
 )
 def test_a_provider_that_misbehaves_leaves_no_candidate(shop: Shop, program: str, code: int, reason: str) -> None:
-    """A crash, prose, too much, two documents, a member twice, a control path: each ends typed, with nothing written."""
+    """A crash, prose, too much, two documents, a member twice, a control path: each typed, nothing written."""
     before = shop.state()
     ended = shop.run(
         "Change",
