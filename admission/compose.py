@@ -9,8 +9,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from admission.documents import Decision, LineageCheck, Policy, Receipt, Request, ScopeEntry
+from evaluator.dispositions import check_receipt as check_evaluation_receipt
 from evaluator.documents import Policy as EvaluatorPolicy
 from evaluator.documents import Receipt as EvaluationReceipt
+from runner.dispositions import check_receipt as check_runner_receipt
 from runner.documents import Candidate, ChangeSet
 from runner.documents import Receipt as RunnerReceipt
 from runner.promise import promise_of
@@ -98,6 +100,7 @@ def check_lineage(chain: Chain, scope: tuple[ScopeEntry, ...]) -> Iterator[Linea
     yield _same("o1.generation", plan.generation, candidate.generation, attempt.document.generation)
     yield _same("o1.attempt", attempt.digest, receipt.attempt_digest, evaluation.attempt_digest, judged.attempt_digest)
     yield _same("o1.attempt-number", attempt.document.number, candidate.attempt_number)
+    yield _same("o1.attempt-outcome", attempt.document.outcome, "completed")
     yield _same("o1.evaluation", chain.evaluation.digest, receipt.evaluation_digest, judged.evaluation_digest)
     yield _same("o1.recommendation", evaluation.recommendation, "accept")
     yield _same(
@@ -109,6 +112,7 @@ def check_lineage(chain: Chain, scope: tuple[ScopeEntry, ...]) -> Iterator[Linea
         runner.candidate_digest,
     )
     yield _same("o3.disposition", runner.disposition, "verified")
+    yield _sound("o3.evidence", check_runner_receipt(runner))
     yield _same("o3.receipt", chain.runner_receipt.digest, judged.runner_receipt_digest)
     yield _same("o3.workspace", candidate.workspace_digest, session.document.workspace_digest)
     yield _same("o3.base", candidate.base_commit, session.document.base_commit)
@@ -132,12 +136,21 @@ def check_lineage(chain: Chain, scope: tuple[ScopeEntry, ...]) -> Iterator[Linea
         runner.final_digest,
     )
     yield _same("o4.disposition", judged.disposition, "evaluated")
+    yield _sound("o4.evidence", check_evaluation_receipt(judged))
     yield _same("o4.candidate-verified", judged.candidate_verified, True)
     yield _same(
         "o4.policy", chain.evaluator_policy.digest, session.document.evaluator_policy_digest, judged.policy_digest
     )
     yield _same("o5.policy", chain.policy.digest, session.document.admission_policy_digest)
-    yield _same("o5.scope", tuple(o.path for o in candidate.operations), tuple(entry.path for entry in scope))
+    yield _same(
+        "o5.scope",
+        [(o.path, o.kind, o.source, o.before, o.after) for o in candidate.operations],
+        [(entry.path, entry.kind, entry.source, entry.before, entry.after) for entry in scope],
+    )
+
+
+def _sound(name: str, problems: list[str]) -> LineageCheck:
+    return LineageCheck(name=name, passed=not problems, detail=" ".join(problems)[:1_000])
 
 
 def _same(name: str, first: object, *others: object) -> LineageCheck:

@@ -1,7 +1,7 @@
 """The decision: pure and total. The first outcome that holds wins, in this order.
 
 ===========================  ==========================================================================
-uncertifiable                a check of the sealed chain failed
+uncertifiable                a check of the sealed chain failed, or request and policy cannot be read as rules
 refused                      a refusing rule, or an acknowledgement that is unknown, stale or not allowed
 waiting                      a condition that nobody acknowledged
 admitted-with-conditions     every condition acknowledged, exactly
@@ -27,7 +27,7 @@ from admission.documents import (
     Reason,
     Request,
 )
-from admission.rules import ASKING, REFUSING, Facts, reason
+from admission.rules import ASKING, REFUSING, Facts, check_readable, reason
 from savant.contracts.document import Sealed, digest_of
 from savant.contracts.scalars import as_set
 from synthesis.documents import Limitation
@@ -60,14 +60,14 @@ def _decide(
     bare_digest: str | None,
 ) -> Decision:
     facts = Facts(request.document, policy.document)
-    conditions = tuple(condition for rule in ASKING for condition in rule(facts))
-    broken = tuple(_broken_chain(request.document, policy.digest))
-    refusals = (
-        *(found for rule in REFUSING for found in rule(facts)),
-        *_bad_acknowledgements(request.document, policy.document, conditions, acknowledgements, bare_digest),
-    )
-    acknowledged = {item.statement.condition for item in acknowledgements}
-    open_ = [condition for condition in conditions if condition.id not in acknowledged]
+    unreadable = tuple(check_readable(facts))
+    broken = (*_broken_chain(request.document, policy.digest), *unreadable)
+    conditions = () if unreadable else tuple(condition for rule in ASKING for condition in rule(facts))
+    refusals = () if unreadable else tuple(found for rule in REFUSING for found in rule(facts))
+    counted, bad = _count(facts, conditions, acknowledgements, bare_digest)
+    refusals = (*refusals, *bad)
+    met = {item.statement.condition for item in counted}
+    open_ = [condition for condition in conditions if condition.id not in met]
     outcome, reasons = _outcome(broken, refusals, open_, conditions)
     is_open = outcome in ("admitted", "admitted-with-conditions", "waiting")
     return Decision(
@@ -85,7 +85,7 @@ def _decide(
                 is_requester=item.is_requester,
                 acknowledgement_digest=item.digest,
             )
-            for item in acknowledgements
+            for item in counted
         ),
         envelope=tuple(
             EnvelopeEntry(path=entry.path, kind=entry.kind) for entry in (request.document.scope if is_open else ())
@@ -119,26 +119,32 @@ def _broken_chain(request: Request, policy_digest: str) -> Iterator[Reason]:
         yield reason("admission.lineage", "o5.policy", None, "The policy is not the one that the request names.")
 
 
-def _bad_acknowledgements(
-    request: Request,
-    policy: Policy,
+def _count(
+    facts: Facts,
     conditions: tuple[Condition, ...],
     acknowledgements: tuple[VerifiedAcknowledgement, ...],
     bare_digest: str | None,
-) -> Iterator[Reason]:
+) -> tuple[list[VerifiedAcknowledgement], list[Reason]]:
+    """The acknowledgements that count, and why the others do not."""
+    counted: dict[str, VerifiedAcknowledgement] = {}
+    bad: list[Reason] = []
     known = {condition.id for condition in conditions}
-    seen: set[str] = set()
+    candidate = facts.request.candidate_digest
     for item in acknowledgements:
         statement = item.statement
-        if statement.decision_digest != bare_digest or statement.candidate_digest != request.candidate_digest:
-            yield reason("admission.acknowledgement.stale", statement.condition)
-        elif statement.condition not in known:
-            yield reason("admission.acknowledgement.unknown", statement.condition)
-        elif statement.condition in seen:
-            yield reason("admission.acknowledgement.repeated", statement.condition)
-        elif item.is_requester and policy.self_acknowledgement == "refuse":
-            yield reason("admission.acknowledgement.self", statement.condition)
-        seen.add(statement.condition)
+        name = statement.condition
+        if (statement.decision_digest, statement.candidate_digest) != (bare_digest, candidate):
+            bad.append(reason("admission.acknowledgement.stale", name))
+        elif name not in known:
+            bad.append(reason("admission.acknowledgement.unknown", name))
+        elif name in counted:
+            bad.append(reason("admission.acknowledgement.repeated", name))
+        elif facts.policy.self_acknowledgement == "refuse" and (item.is_requester or not facts.request.requester):
+            words = "" if item.is_requester else "Who asked is not known, so it may be whoever acknowledged."
+            bad.append(reason("admission.acknowledgement.self", name, None, words))
+        else:
+            counted[name] = item
+    return list(counted.values()), bad
 
 
 def _limitations(request: Request, policy: Policy) -> Iterator[Limitation]:

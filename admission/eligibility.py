@@ -1,7 +1,8 @@
 """Whether a promise could be admitted at all, judged before anything is spent on generation. Pure.
 
-Only what is *certainly* refused counts: a promised pattern every path of which a refusing rule matches, or nothing but
-unsupported kinds. A promise that is merely wider than the policy is not refused: the envelope will be narrower.
+Only what is *certainly* refused counts: a promised pattern every path of which a refusing rule matches, a single path
+that the policy does not allow, or nothing but unsupported kinds. A promise that is merely wider than the policy is not
+refused: the envelope will be narrower.
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ from admission.documents import PathRule, Policy, Reason
 from savant.files.patterns import PatternSet
 from synthesis.documents import IntendedChange, Plan
 
-_WILDCARDS: Final = frozenset("*?[")
+_UNCERTAIN: Final = frozenset("*?[%")
+"""A pattern with one of these may stand for several paths, or for one that is spelt otherwise."""
 
 
 def judge_promise(plan: Plan, policy: Policy) -> tuple[Reason, ...]:
@@ -26,12 +28,19 @@ def judge_promise(plan: Plan, policy: Policy) -> tuple[Reason, ...]:
 
 
 def _judge(change: IntendedChange, policy: Policy) -> Reason | None:
-    if "gitlink-change" in change.operations:
+    if change.operations == ("gitlink-change",):
         return Reason(
             code="admission.operation.unsupported",
             rule="supported-operations",
             path=None,
             detail=f"The plan promises to move a submodule at {change.pattern!r}, which is not supported.",
+        )
+    if _is_one_path(change.pattern) and not PatternSet.parse(policy.allow).matches(_raw(change.pattern)):
+        return Reason(
+            code="admission.scope.outside-policy",
+            rule="allow",
+            path=None,
+            detail=f"The plan promises {change.pattern!r}, which the policy does not allow.",
         )
     for rule in policy.refuse:
         kinds = not rule.operations or set(change.operations) <= set(rule.operations)
@@ -51,10 +60,24 @@ def _refused(change: IntendedChange, rule: PathRule) -> Reason:
 
 def is_covered(pattern: str, rules: tuple[str, ...]) -> bool:
     """Whether every path that a promised pattern can match is certainly matched by one of the rules' patterns."""
-    if pattern in rules:
+    if pattern in rules or "**" in rules:
         return True
-    if not _WILDCARDS & set(pattern):
-        return PatternSet.parse(rules).matches(pattern.encode("utf-8"))
+    if _is_one_path(pattern):
+        return PatternSet.parse(rules).matches(_raw(pattern))
+    if "/" not in pattern:  # a base name at any depth: only a rule about that name anywhere covers it
+        bare = PatternSet.parse(rule for rule in rules if "/" not in rule)
+        return not _UNCERTAIN & set(pattern) and bare.matches(pattern.encode("utf-8"))
+    folders = (rule.removesuffix("**") for rule in rules if rule.endswith(("/**", "/")))
     return any(
-        rule.endswith("/**") and not _WILDCARDS & set(rule[:-3]) and pattern.startswith(rule[:-2]) for rule in rules
+        not _UNCERTAIN & set(folder) and pattern.removeprefix("/").startswith(folder.removeprefix("/"))
+        for folder in folders
     )
+
+
+def _is_one_path(pattern: str) -> bool:
+    """Whether the pattern is the text of one path: anchored, without wildcards and escapes."""
+    return "/" in pattern and not pattern.endswith("/") and not _UNCERTAIN & set(pattern)
+
+
+def _raw(pattern: str) -> bytes:
+    return pattern.removeprefix("/").encode("utf-8")

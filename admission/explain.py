@@ -1,4 +1,8 @@
-"""Which rule decided each path of a decision. Pure; the words behind ``savant admit --explain``."""
+"""Which rule decided each path of a decision. Pure; the words behind ``savant admit --explain``.
+
+Rules about the whole candidate (its size, a missing check) decide no path; they are among the decision's reasons and
+conditions.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +12,7 @@ from typing import Literal
 
 from admission.documents import Decision, Policy, Request
 
-Verdict = Literal["allowed", "asks", "acknowledged", "refused"]
+Verdict = Literal["allowed", "asks", "acknowledged", "refused", "undecided"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,10 +28,16 @@ class PathExplanation:
 
 def explain(request: Request, decision: Decision, policy: Policy) -> list[PathExplanation]:
     """An explanation per path of the scope, and per rule where several decide; refusals before conditions."""
-    return [found for entry in request.scope for found in _explain(entry.path, entry.kind, decision, policy)]
+    if decision.outcome == "uncertifiable":
+        first = decision.reasons[0]
+        return [PathExplanation(e.path, e.kind, "undecided", first.rule, first.detail) for e in request.scope]
+    where = "the starter policy" if policy.origin == "starter" else ".savant/policy.toml"
+    words = f"Not promised beforehand; allowed by {where}." if request.promise is None else ""
+    allowed = words or f"Promised, and allowed by {where}."
+    return [found for entry in request.scope for found in _explain(entry.path, entry.kind, decision, allowed)]
 
 
-def _explain(path: str, kind: str, decision: Decision, policy: Policy) -> Iterator[PathExplanation]:
+def _explain(path: str, kind: str, decision: Decision, allowed: str) -> Iterator[PathExplanation]:
     refusals = [reason for reason in decision.reasons if reason.path == path]
     for reason in refusals:
         yield PathExplanation(path, kind, "refused", reason.rule, reason.detail)
@@ -38,5 +48,4 @@ def _explain(path: str, kind: str, decision: Decision, policy: Policy) -> Iterat
         words = condition.reason if by is None else f"{condition.reason} Acknowledged by {by}."
         yield PathExplanation(path, kind, "asks" if by is None else "acknowledged", condition.id, words)
     if not refusals and not asking:
-        where = "the starter policy" if policy.origin == "starter" else ".savant/policy.toml"
-        yield PathExplanation(path, kind, "allowed", "allow", f"Promised, and allowed by {where}.")
+        yield PathExplanation(path, kind, "allowed", "allow", allowed)

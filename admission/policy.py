@@ -17,6 +17,7 @@ from savant.contracts.scalars import as_set
 from synthesis.documents import OperationKind
 
 POLICY_PATH: Final = b".savant/policy.toml"
+MAX_POLICY_BYTES: Final = 1024 * 1024
 
 TEST_PATTERNS: Final = (
     "tests/**",
@@ -73,7 +74,7 @@ def _rule(id_: str, patterns: Iterable[str], reason: str, operations: Iterable[O
 
 
 _REFUSE: Final = (
-    _rule("savant-rules", (".savant/**",), "The rules of judgement cannot be changed by what they judge."),
+    _rule("savant-rules", ("/.savant", ".savant/**"), "The rules of judgement cannot be changed by what they judge."),
     _rule("submodules", (".gitmodules",), "Submodules are not supported."),
 )
 _ASK: Final = (
@@ -226,7 +227,8 @@ def policy_toml(policy: Policy) -> str:
 
 
 def _text(value: str) -> str:
-    return json.dumps(value)
+    """A TOML basic string. JSON's escapes are TOML's, except that TOML knows no surrogate pairs and escapes DEL."""
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007F")
 
 
 def _list(values: Iterable[str]) -> str:
@@ -236,11 +238,13 @@ def _list(values: Iterable[str]) -> str:
 def read_policy(raw: bytes) -> Policy:
     """The policy of a project, as committed at the base.
 
-    :raises RefusedInput: ``refused.policy`` naming file, key and fix; ``refused.bad-pattern``.
+    :raises RefusedInput: ``refused.policy`` naming file, key and fix.
     """
+    if len(raw) > MAX_POLICY_BYTES:
+        raise refused_policy("the file", f"has {len(raw)} bytes; {MAX_POLICY_BYTES} are allowed")
     try:
         data = tomllib.loads(raw.decode("utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:  # not TOML, not UTF-8, a number of thousands of digits, deep nesting
         raise refused_policy("the file", f"is not TOML: {error}") from error
     from admission.policy_schema import parse_policy
 

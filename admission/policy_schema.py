@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from admission.documents import CompanionRule, Limits, PathRule, Policy
 from admission.policy import refused_policy
+from admission.rules import RESERVED
+from savant.contracts.errors import RefusedInput
 from savant.contracts.scalars import as_set
 from savant.files.patterns import PatternSet
 from synthesis.documents import OperationKind
@@ -73,13 +76,15 @@ class _Policy(_Table):
         repeated = {id_ for id_ in ids if ids.count(id_) > 1}
         if repeated:
             raise ValueError(f"two rules are called {min(repeated)!r}")
+        if reserved := RESERVED.intersection(ids):
+            raise ValueError(f"{min(reserved)!r} is the name of a built-in rule")
         return self
 
 
 def parse_policy(data: dict[str, Any]) -> Policy:
     """The policy of parsed TOML.
 
-    :raises RefusedInput: ``refused.policy`` naming the first wrong key; ``refused.bad-pattern``.
+    :raises RefusedInput: ``refused.policy`` naming the first wrong key.
     """
     try:
         model = _Policy.model_validate(data)
@@ -87,12 +92,11 @@ def parse_policy(data: dict[str, Any]) -> Policy:
         first = error.errors(include_url=False, include_context=False)[0]
         key = ".".join(str(part) for part in first["loc"]) or "the top level"
         raise refused_policy(key, f"has a wrong value: {first['msg']}") from error
-    for patterns in (
-        model.allow,
-        *(rule.patterns for rule in (*model.refuse, *model.ask)),
-        *(side for row in model.companion for side in (row.when, row.need)),
-    ):
-        PatternSet.parse(patterns)
+    for key, patterns in _patterns(model):
+        try:
+            PatternSet.parse(patterns)
+        except RefusedInput as error:
+            raise refused_policy(key, f"has a wrong value: {error} {error.fix}".rstrip()) from error
     limits = model.limits
     return Policy(
         origin="repository",
@@ -117,6 +121,16 @@ def parse_policy(data: dict[str, Any]) -> Policy:
         self_acknowledgement=model.self_acknowledgement,
         gate_accepts_starter=model.gate_accepts_starter,
     )
+
+
+def _patterns(model: _Policy) -> Iterator[tuple[str, list[str]]]:
+    yield "allow", model.allow
+    for name, rules in (("refuse", model.refuse), ("ask", model.ask)):
+        for number, rule in enumerate(rules):
+            yield f"{name}.{number}.patterns", rule.patterns
+    for number, row in enumerate(model.companion):
+        yield f"companion.{number}.when", row.when
+        yield f"companion.{number}.need", row.need
 
 
 def _path_rule(row: _Rule) -> PathRule:

@@ -12,19 +12,23 @@ from types import MappingProxyType
 from typing import Final
 
 from admission.documents import Condition, PathRule, Policy, Reason, Request, ScopeEntry
+from runner.change import CONTROL_FOLDER, is_policy_path, required_kinds
 from runner.documents import CandidateOperation
 from runner.promise import is_promised
+from savant.contracts.errors import RefusedInput
 from savant.contracts.scalars import as_set
 from savant.files.paths import to_raw
-from savant.files.patterns import PatternSet
+from savant.files.patterns import PatternSet, parse
 
 REASONS: Final = MappingProxyType(
     {
         "admission.lineage": "A check of the sealed chain failed, so nothing can be decided.",
+        "admission.unreadable": "A path, a pattern or a rule's id is not one that can be decided with.",
         "admission.scope.empty": "The candidate changes nothing.",
-        "admission.operation.unsupported": "The candidate holds an operation that cannot be applied (a moved submodule).",
+        "admission.operation.unsupported": "The candidate moves a submodule, which cannot be applied.",
         "admission.scope.outside-promise": "A path changed that the plan did not promise.",
         "admission.scope.outside-policy": "A path changed that the policy does not allow.",
+        "admission.scope.disguised-rules": "A path looks like .savant on some file system, and is not it.",
         "admission.scope.refused": "A path changed that a rule of the policy refuses.",
         "admission.limit.exceeded": "The change is larger than the policy allows.",
         "admission.check.none": "No required check is configured, and the policy refuses that.",
@@ -79,10 +83,69 @@ def operation_of(entry: ScopeEntry) -> CandidateOperation:
 
 
 def matches(rule: PathRule, entry: ScopeEntry) -> bool:
-    """Whether a path rule decides an entry. A rename's source is an entry of its own."""
+    """Whether a path rule decides an entry.
+
+    A label does not hide what it stands on: a rule about ``create`` decides a rename and a copy too, one about
+    ``mode-change`` also a ``modify`` that sets the executable bit. A rename's source is a ``delete`` of its own.
+    """
     if not PatternSet.parse(rule.patterns).matches(to_raw(entry.path)):
         return False
-    return not rule.operations or entry.kind in rule.operations
+    return not rule.operations or not {entry.kind, *required_kinds(operation_of(entry))}.isdisjoint(rule.operations)
+
+
+RESERVED: Final = frozenset(
+    {
+        "limit-files",
+        "limit-added-lines",
+        "limit-deletions",
+        "no-required-check",
+        "new-links",
+        "new-executables",
+        "supported-operations",
+        "promise",
+        "allow",
+        "empty-change",
+        "disguised-rules",
+        "conditions",
+        "envelope",
+        "readable",
+    }
+)
+"""Ids that the built-in rules use; no rule of a policy may be called so."""
+
+
+def repeated_ids(policy: Policy) -> frozenset[str]:
+    """The ids that name more than one rule of a policy, or a built-in one: acknowledging them would be ambiguous."""
+    seen: set[str] = set(RESERVED)
+    repeated: set[str] = set()
+    ids = (*(rule.id for rule in (*policy.refuse, *policy.ask)), *(rule.id for rule in policy.companions))
+    for id_ in ids:
+        (repeated if id_ in seen else seen).add(id_)
+    return frozenset(repeated)
+
+
+def check_readable(facts: Facts) -> Iterator[Reason]:
+    """Why the rules cannot be applied at all; nothing for documents that Savant made."""
+    request, policy = facts.request, facts.policy
+    for entry in request.scope:
+        for path in (entry.path, entry.source):
+            try:
+                to_raw(path or "-")
+            except RefusedInput as error:
+                yield reason("admission.unreadable", "readable", None, str(error))
+    patterns = (
+        *policy.allow,
+        *(text for rule in (*policy.refuse, *policy.ask) for text in rule.patterns),
+        *(text for companion in policy.companions for text in (*companion.when, *companion.need)),
+        *(change.pattern for change in request.promise or ()),
+    )
+    for text in patterns:
+        try:
+            parse(text)
+        except RefusedInput as error:
+            yield reason("admission.unreadable", "readable", None, str(error))
+    for id_ in sorted(repeated_ids(policy)):
+        yield reason("admission.unreadable", id_, None, "Two rules have this id.")
 
 
 def _empty(facts: Facts) -> Iterator[Reason]:
@@ -111,6 +174,13 @@ def _outside_policy(facts: Facts) -> Iterator[Reason]:
     for entry in facts.request.scope:
         if not allowed.matches(to_raw(entry.path)):
             yield reason("admission.scope.outside-policy", "allow", entry.path)
+
+
+def _disguised(facts: Facts) -> Iterator[Reason]:
+    for entry in facts.request.scope:
+        raw = to_raw(entry.path)
+        if is_policy_path(raw) and raw.partition(b"/")[0] != CONTROL_FOLDER:
+            yield reason("admission.scope.disguised-rules", "disguised-rules", entry.path)
 
 
 def _refused_paths(facts: Facts) -> Iterator[Reason]:
@@ -147,6 +217,7 @@ REFUSING: Final[tuple[Refusing, ...]] = (
     _unsupported,
     _outside_promise,
     _outside_policy,
+    _disguised,
     _refused_paths,
     _links,
     _executables,
@@ -164,12 +235,14 @@ def _ask_paths(facts: Facts) -> Iterator[Condition]:
 
 
 def _ask_companions(facts: Facts) -> Iterator[Condition]:
-    changed = [to_raw(entry.path) for entry in facts.request.scope]
     for rule in facts.policy.companions:
         when, need = PatternSet.parse(rule.when), PatternSet.parse(rule.need)
-        paths = [entry.path for entry in facts.request.scope if when.matches(to_raw(entry.path))]
-        if paths and not any(need.matches(path) for path in changed):
-            yield condition(rule.id, "admission.ask.companion", paths, rule.reason)
+        found = [entry for entry in facts.request.scope if when.matches(to_raw(entry.path))]
+        gone = all(entry.after is None for entry in found)
+        # Removing the lock does not bring it along, unless what it locks goes too.
+        brought = (need.matches(to_raw(entry.path)) for entry in facts.request.scope if gone or entry.after is not None)
+        if found and not any(brought):
+            yield condition(rule.id, "admission.ask.companion", [entry.path for entry in found], rule.reason)
 
 
 def _ask_size(facts: Facts) -> Iterator[Condition]:
@@ -209,12 +282,13 @@ ASKING: Final[tuple[Asking, ...]] = (
 
 
 def sizes(facts: Facts) -> tuple[tuple[str, int, int, int], ...]:
-    """``(what, how many, ask above, refuse above)`` of a request. A rename deletes nothing."""
+    """``(what, how many, ask above, refuse above)`` of a request. A rename is one file and deletes nothing."""
     scope, limits = facts.request.scope, facts.policy.limits
     moved = {entry.source for entry in scope if entry.kind == "rename"}
-    deletions = sum(1 for entry in scope if entry.kind == "delete" and entry.path not in moved)
+    stays = [entry for entry in scope if entry.kind != "delete" or entry.path not in moved]
+    deletions = sum(1 for entry in stays if entry.kind == "delete")
     return (
-        ("files", len(scope), limits.files_ask, limits.files_refuse),
+        ("files", len(stays), limits.files_ask, limits.files_refuse),
         ("added-lines", sum(e.added_lines for e in scope), limits.added_lines_ask, limits.added_lines_refuse),
         ("deletions", deletions, limits.deletions_ask, limits.deletions_refuse),
     )

@@ -13,7 +13,7 @@ Read = Callable[[CandidateOperation, FileState], bytes]
 """The content of an operation's before or after state."""
 
 MAX_COUNTED_BYTES: Final = 16 * 1024 * 1024
-"""Larger contents count as binary."""
+"""Larger texts are not compared line by line: every line of them counts."""
 
 
 def derive_scope(
@@ -22,7 +22,8 @@ def derive_scope(
     """The scope of a candidate's operations, in their order.
 
     Lines are counted as multisets: a line that occurs more often afterwards was added, one that occurs less often was
-    removed. That is linear, needs no alignment, and never counts fewer added lines than were written anew.
+    removed. That is linear, needs no alignment, and never counts fewer added lines than were written anew. A content
+    with a NUL byte is binary and has no lines; what stands in its place does.
     """
     return tuple(_entry(operation, read_before, read_after) for operation in operations)
 
@@ -31,25 +32,31 @@ def _entry(operation: CandidateOperation, read_before: Read, read_after: Read) -
     before = _text(operation, operation.before, read_before)
     after = _text(operation, operation.after, read_after)
     binary = before is None or after is None
-    old, new = Counter((before or b"").splitlines()), Counter((after or b"").splitlines())
     relabelled = operation.kind in ("rename", "copy")
+    added, removed = (0, 0) if relabelled else _count_lines(before or b"", after or b"")
     return ScopeEntry(
         path=operation.path,
         kind=operation.kind,
         source=operation.source,
         before=operation.before,
         after=operation.after,
-        added_lines=0 if binary or relabelled else (new - old).total(),
-        removed_lines=0 if binary else (old - new).total(),
+        added_lines=added,
+        removed_lines=removed,
         binary=binary,
     )
+
+
+def _count_lines(before: bytes, after: bytes) -> tuple[int, int]:
+    """Lines added and removed."""
+    if max(len(before), len(after)) > MAX_COUNTED_BYTES:
+        return len(after.splitlines()), len(before.splitlines())
+    old, new = Counter(before.splitlines()), Counter(after.splitlines())
+    return (new - old).total(), (old - new).total()
 
 
 def _text(operation: CandidateOperation, state: FileState | None, read: Read) -> bytes | None:
     """The content as text lines; empty for nothing, None for binary."""
     if state is None or state.mode in ("symlink", "gitlink"):
         return b""
-    if state.size_bytes > MAX_COUNTED_BYTES:
-        return None
     data = read(operation, state)
     return None if b"\0" in data else data

@@ -38,6 +38,10 @@ def verify_target(
 ) -> Verification:
     """What the target is, compared with the admitted candidate.
 
+    It is ``uncertifiable`` when the target could not be read, the decision did not admit exactly this candidate, or the
+    candidate was not made from this base; ``stale`` when HEAD is not the admitted base.
+
+    :param base: the manifest that the candidate was made from.
     :param observed: the manifest read from the target's file system; None when it could not be read.
     :param observed_change_digest: the digest of the change set from the base to it.
     :param head_commit: the commit at the target's HEAD; None when it could not be read.
@@ -56,7 +60,7 @@ def verify_target(
         )
 
     document = candidate.document
-    if observed is None or head_commit is None or decision.document.candidate_digest != candidate.digest:
+    if observed is None or head_commit is None or not _is_founded(decision.document, candidate, base):
         return made("uncertifiable", ())
     violations = tuple(_violations(document, diff(base, observed)))
     if head_commit != document.base_commit:
@@ -64,6 +68,17 @@ def verify_target(
     if violations or (observed.digest, observed_change_digest) != (document.final_digest, document.change_digest):
         return made("scope-violated", violations)
     return made("scope-compliant", ())
+
+
+def _is_founded(decision: Decision, candidate: Sealed[Candidate], base: Manifest) -> bool:
+    """Whether the decision admitted exactly this candidate, made from this base."""
+    operations = [(operation.path, operation.kind) for operation in candidate.document.operations]
+    return (
+        decision.outcome in ("admitted", "admitted-with-conditions")
+        and decision.candidate_digest == candidate.digest
+        and [(entry.path, entry.kind) for entry in decision.envelope] == operations
+        and candidate.document.input_digest == base.digest
+    )
 
 
 def _violations(candidate: Candidate, differences: Iterable[Difference]) -> Iterator[Violation]:
