@@ -1,0 +1,9 @@
+"""``python -m benchmarks``: every benchmark in turn; exits 1 when any limit is broken."""
+
+from __future__ import annotations
+
+import sys
+
+from benchmarks import bench_ledger, bench_manifest, bench_run, bench_start
+
+sys.exit(max(module.main() for module in (bench_start, bench_manifest, bench_ledger, bench_run)))
