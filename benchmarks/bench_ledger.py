@@ -50,7 +50,7 @@ REGISTRY = Registry(DOCUMENTS)
 def main() -> int:
     with tempfile.TemporaryDirectory(dir=Path.cwd()) as name:
         ledger = new_ledger(Path(name) / "ledger")
-        rows = [append_row(ledger, Path(name)), verify_row(ledger, Path(name)), memory_row(ledger, Path(name))]
+        rows = [append_row(ledger, Path(name)), verify_row(ledger, Path(name)), memory_row(Path(name))]
         ledger.close()
     for row in rows:
         print(json.dumps(row))
@@ -80,7 +80,7 @@ def append(ledger: Ledger, bodies: list[Sealed[Document]]) -> None:
 def append_row(ledger: Ledger, directory: Path) -> dict[str, object]:
     key = Ed25519PrivateKey.from_private_bytes(bytes(32))
     append(ledger, [body(0)])
-    line = list(SqliteStore(directory / "ledger").lines(1, 2))[0]
+    line = next(iter(SqliteStore(directory / "ledger").lines(1, 2)))
     message = pae(PAYLOAD_TYPE, parse_envelope(line)[0])
 
     def floor() -> None:
@@ -122,7 +122,7 @@ def verify_row(ledger: Ledger, directory: Path) -> dict[str, object]:
     return at_least("full verification against bare Ed25519", 0.7, lambda: floor, lambda: subject)
 
 
-def memory_row(ledger: Ledger, directory: Path) -> dict[str, object]:
+def memory_row(directory: Path) -> dict[str, object]:
     store = SqliteStore(directory / "ledger")
     few = peak(store.lines(0, 300))
     many = peak(store.lines(0, 1_200))

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import base64
 import binascii
-from typing import Annotated, Final
+import re
+from typing import Annotated, Final, NoReturn
 
+import msgspec
 from msgspec import Meta
 
 from savant.contracts import canonical
@@ -18,6 +20,17 @@ from savant.contracts.errors import InternalError, RefusedInput
 
 PAYLOAD_TYPE: Final = "application/vnd.in-toto+json"
 SIGNATURE_BYTES: Final = 64
+
+_HEAD: Final = b'{"payload":'
+_TAIL: Final = re.compile(
+    rb',"payloadType":"'
+    + re.escape(PAYLOAD_TYPE.encode("ascii"))
+    + rb'","signatures":\[\{"keyid":"(SHA256:[A-Za-z0-9+/]{43})","sig":("[A-Za-z0-9+/]{86}==")\}\]\}'
+)
+_TAIL_BYTES: Final = len(f',"payloadType":"{PAYLOAD_TYPE}","signatures":[{{"keyid":"","sig":""}}]}}') + 50 + 88
+
+_base64: Final = msgspec.json.Decoder(bytes)
+_to_base64: Final = msgspec.json.Encoder()
 
 KeyId = Annotated[str, Meta(pattern=r"^SHA256:[A-Za-z0-9+/]{43}(?!\n)$")]
 Base64 = Annotated[str, Meta(pattern=r"^[A-Za-z0-9+/]*={0,2}(?!\n)$")]
@@ -85,6 +98,33 @@ def parse_envelope(line: bytes) -> tuple[bytes, str, bytes]:
     :raises RefusedInput: ``refused.malformed``, ``refused.not-canonical``, ``refused.base64``,
         ``refused.payload-type``, ``refused.signature-count``, ``refused.signature-size``.
     """
+    parts = _parse_layout(line)
+    if parts is None:
+        _refuse(line)
+    return parts
+
+
+def _parse_layout(line: bytes) -> tuple[bytes, str, bytes] | None:
+    """The parts of a line that is laid out byte for byte as :func:`encode_envelope` does it, else None.
+
+    Every accepted line has this one layout, so there is no need to decode JSON to take it apart.
+    """
+    tail = _TAIL.fullmatch(line[-_TAIL_BYTES:])
+    if tail is None or not line.startswith(_HEAD):
+        return None
+    payload = line[len(_HEAD) : -_TAIL_BYTES]
+    keyid, sig = tail.groups()
+    try:
+        body, signature = _base64.decode(payload), _base64.decode(sig)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
+    if _to_base64.encode(body) != payload or _to_base64.encode(signature) != sig:
+        return None
+    return body, keyid.decode("ascii"), signature
+
+
+def _refuse(line: bytes) -> NoReturn:
+    """Say what is wrong with a line that has another layout."""
     envelope = canonical.decode(line, Envelope)
     if envelope.payload_type != PAYLOAD_TYPE:
         raise RefusedInput("refused.payload-type", f"Payload type {envelope.payload_type!r} is not {PAYLOAD_TYPE}.")
@@ -93,4 +133,5 @@ def parse_envelope(line: bytes) -> tuple[bytes, str, bytes]:
     signature = from_base64(envelope.signatures[0].sig)
     if len(signature) != SIGNATURE_BYTES:
         raise RefusedInput("refused.signature-size", f"A signature has 64 bytes, this one {len(signature)}.")
-    return from_base64(envelope.payload), envelope.signatures[0].keyid, signature
+    from_base64(envelope.payload)
+    raise InternalError("internal.envelope-layout", "A sound envelope has another layout.")  # pragma: no cover

@@ -6,6 +6,7 @@ may serve one role only, and the root's key none.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -49,6 +50,7 @@ Genesis, keyring and recovery are no records of their own: they are the text of 
 """
 
 
+@functools.lru_cache(maxsize=512)
 def signers_of(kind: str) -> frozenset[Role]:
     """The roles that may sign a document kind such as ``savant.runner.receipt/v1``; empty for a kind nobody may."""
     name = kind.partition("/")[0]

@@ -27,7 +27,7 @@ from savant.contracts.errors import (
     VerificationError,
 )
 from savant.contracts.registry import Registry
-from savant.contracts.signing import Signer, Verifier
+from savant.contracts.signing import Signer
 from savant.ledger.authority import Authority, advance, open_genesis
 from savant.ledger.checkpoint import Checkpoint, parse_checkpoint, sign_checkpoint, verify_checkpoint
 from savant.ledger.documents import Head, Recovery, Role, RootStatement, RunClose
@@ -42,7 +42,7 @@ from savant.ledger.head import (
 )
 from savant.ledger.keyring import verify_role
 from savant.ledger.merkle import Frontier, leaf_hash
-from savant.ledger.port import Store, Tail, Transaction
+from savant.ledger.port import ManyVerifier, Store, Tail, Transaction
 from savant.ledger.record import (
     Bodies,
     Draft,
@@ -59,6 +59,10 @@ from savant.ledger.verify import Pin, VerificationReport, verify_ledger
 
 CHECKPOINT_EVERY: Final = 256
 """Records between two checkpoints, at most."""
+
+
+_COVERED_AT_ONCE: Final = (RunClose, RootStatement)
+"""Documents that a checkpoint follows without waiting for the next one."""
 
 
 class Mode(Enum):
@@ -80,7 +84,7 @@ class Ledger:
         store: Store,
         signers: Mapping[Role, Signer],
         *,
-        verifier: Verifier,
+        verifier: ManyVerifier,
         bodies: Bodies | None = None,
         pin: Pin | None = None,
         is_recovering: bool = False,
@@ -163,7 +167,7 @@ class Ledger:
                 reference, authority = self._insert(transaction, tail, role, body, run, observed, candidate_raw)
             self._committed(reference, authority)
             is_due = reference.seq + 1 - self._checkpointed >= CHECKPOINT_EVERY
-            if is_due or isinstance(body.document, RunClose | RootStatement):
+            if is_due or isinstance(body.document, _COVERED_AT_ONCE):
                 self._follow_up(reference)
             return reference
 
@@ -364,7 +368,7 @@ class Ledger:
 
 
 def verify_store(
-    store: Store, registry: Registry, pin: Pin | None, *, verifier: Verifier, bodies: Bodies | None = None
+    store: Store, registry: Registry, pin: Pin | None, *, verifier: ManyVerifier, bodies: Bodies | None = None
 ) -> VerificationReport:
     """Verify what a store holds now; records that arrive meanwhile are not looked at."""
     with store.transaction() as transaction:

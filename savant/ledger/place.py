@@ -12,7 +12,7 @@ from typing import Final
 from savant.contracts.document import Sealed, seal
 from savant.contracts.effects import Entropy
 from savant.contracts.errors import Conflict, UsageError
-from savant.contracts.signing import Signer, Verifier
+from savant.contracts.signing import Signer
 from savant.files.atomic import fsync_directory, remove_tree
 from savant.files.tree import disk_error
 from savant.ledger.authority import GENESIS_NAMESPACE, genesis_document, open_genesis_statement
@@ -20,7 +20,7 @@ from savant.ledger.documents import Continues, Genesis, Role, RootStatement
 from savant.ledger.ed25519 import Ed25519Verifier
 from savant.ledger.keyring import key_entry
 from savant.ledger.log import Ledger
-from savant.ledger.port import Store
+from savant.ledger.port import ManyVerifier, Store
 from savant.ledger.record import NO_PREVIOUS, Bodies, Draft, Observed, Position, make_line
 from savant.ledger.sqlitestore import DATABASE_NAME, HEAD_NAME, SqliteStore
 from savant.ledger.sshkey import PublicKey
@@ -67,7 +67,7 @@ def begin(
     *,
     entropy: Entropy,
     observed: Observed,
-    verifier: Verifier,
+    verifier: ManyVerifier,
     continues: Continues | None = None,
 ) -> None:
     """Write the genesis into an empty store; the first checkpoint follows when it is opened.

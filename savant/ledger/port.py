@@ -1,11 +1,17 @@
-"""The store port: where lines, checkpoints and the saved head are kept."""
+"""The ports of the ledger: where lines, checkpoints and the saved head are kept, and who checks many signatures."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeAlias
+
+from savant.contracts.errors import VerificationError
+from savant.contracts.signing import Verifier
+
+SignedBytes: TypeAlias = tuple[bytes, bytes, bytes]
+"""Raw public key, signature, message."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,4 +87,12 @@ class Store(Protocol):
 
     def close(self) -> None:
         """Let go of the files. Idempotent."""
+        ...
+
+
+class ManyVerifier(Verifier, Protocol):
+    """A verifier that may check many signatures at once. MUST give the same answers as one by one."""
+
+    def check_many(self, items: Sequence[SignedBytes]) -> Sequence[VerificationError | None]:
+        """What is wrong with each, None where it is good; in order."""
         ...

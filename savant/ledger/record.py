@@ -116,7 +116,8 @@ class Statement(Part, frozen=True, kw_only=True):
     predicate: Predicate
 
 
-_verify_sets: Final = cast("Check", set_check(Statement))
+_verify_sets: Final = cast("Check", set_check(Observed))
+"""The only sets outside the body are in what was observed."""
 
 
 class Bodies(Protocol):
@@ -249,8 +250,8 @@ def parse_statement(payload: bytes) -> Statement:
         ``refused.predicate-type``, ``refused.body-reference``.
     """
     statement = canonical.decode(payload, Statement)
-    _verify_sets(statement)
     predicate = statement.predicate
+    _verify_sets(predicate.observed)
     if statement.predicate_type != predicate_type(predicate.body_kind):
         raise RefusedInput("refused.predicate-type", "The predicate type is not the one of the body's kind.")
     if predicate.body_ref != (bytes(predicate.body) == b"null"):

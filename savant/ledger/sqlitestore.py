@@ -18,6 +18,7 @@ from typing import Final
 from savant.contracts.digest import raw_digest
 from savant.contracts.errors import Conflict, PortError, RefusedInput, Unverifiable
 from savant.files.atomic import read_optional, write_atomic
+from savant.files.tree import disk_error
 from savant.ledger.port import Tail
 
 DATABASE_NAME: Final = "ledger.sqlite3"
@@ -37,6 +38,7 @@ _PRAGMAS: Final[Mapping[str, tuple[str, object]]] = MappingProxyType(
         "synchronous": ("full", 2),
         "trusted_schema": ("off", 0),
         "cell_size_check": ("on", 1),
+        "wal_autocheckpoint": ("2000", 2000),
         **({"fullfsync": ("on", 1), "checkpoint_fullfsync": ("on", 1)} if sys.platform == "darwin" else {}),
     }
 )
@@ -47,6 +49,9 @@ CREATE TABLE record (
 CREATE INDEX record_authority ON record (seq) WHERE authority = 1;
 CREATE TABLE checkpoint (size INTEGER PRIMARY KEY, note TEXT NOT NULL) STRICT;
 """
+_PAGE_BYTES: Final = 2048
+"""Half of SQLite's usual page: an append of a usual record writes a fifth less to the log."""
+
 _BATCH: Final = 256
 
 
@@ -67,6 +72,8 @@ class SqliteStore:
         self._database = directory / DATABASE_NAME
         self._head = directory / HEAD_NAME
         self._lock = threading.RLock()
+        self._read: bytes | None = None
+        self._read_state: tuple[int, int, int, int] | None = None
         if create:
             _make_directory(directory)
         if self._database.is_symlink() or self._head.is_symlink():
@@ -87,6 +94,8 @@ class SqliteStore:
                 raise
 
     def _prepare(self, *, create: bool) -> None:
+        if create:
+            self._connection.execute(f"PRAGMA page_size={_PAGE_BYTES}")
         for name, (value, expected) in _PRAGMAS.items():
             self._connection.execute(f"PRAGMA {name}={value}")
             actual = self._connection.execute(f"PRAGMA {name}").fetchone()[0]
@@ -159,8 +168,21 @@ class SqliteStore:
         self._connection.execute("DELETE FROM checkpoint WHERE size = ?", (size,))
 
     def read_head(self) -> bytes | None:
-        """The saved head."""
-        return read_optional(self._head, max_bytes=MAX_HEAD_BYTES)
+        """The saved head. It is read again only when the file is another one or was changed since."""
+        state = self._head_state()
+        if state != self._read_state or state is None:
+            self._read = read_optional(self._head, max_bytes=MAX_HEAD_BYTES)
+            self._read_state = state
+        return self._read
+
+    def _head_state(self) -> tuple[int, int, int, int] | None:
+        try:
+            found = self._head.lstat()
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise disk_error(error, f"Cannot read {str(self._head)!r}") from error
+        return found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
     def write_head(self, raw: bytes) -> None:
         """Replace the saved head at once and durably."""

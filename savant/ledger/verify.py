@@ -19,12 +19,12 @@ from savant.contracts.document import Document, Sealed
 from savant.contracts.envelope import PAYLOAD_TYPE, pae, parse_envelope
 from savant.contracts.errors import RefusedInput, SavantError, VerificationError
 from savant.contracts.registry import Registry
-from savant.contracts.signing import Verifier
 from savant.ledger.authority import Authority, advance, open_genesis
 from savant.ledger.checkpoint import Checkpoint, verify_checkpoint
 from savant.ledger.documents import Head, RootStatement
 from savant.ledger.keyring import verify_role
 from savant.ledger.merkle import Frontier, leaf_hash
+from savant.ledger.port import ManyVerifier, SignedBytes
 from savant.ledger.record import (
     MAX_LINE_BYTES,
     NO_PREVIOUS,
@@ -65,6 +65,8 @@ CHECKS: Final[tuple[CheckName, ...]] = (
     "pin",
 )
 """Every check, in the order of a report."""
+
+_SIGNATURES_AT_ONCE: Final = 256
 
 _MAY_STAY_UNSHOWN: Final = frozenset({"bodies", "consistency", "pin"})
 """Checks that have nothing to do in an honest ledger (no large body, a single checkpoint) or without a pin."""
@@ -125,7 +127,7 @@ class VerificationReport:
     def first_failure(self) -> CheckResult | None:
         """The failed check with the earliest record, or None."""
         failed = [check for check in self.checks if check.status == "fail"]
-        return min(failed, key=lambda check: -1 if check.seq is None else check.seq, default=None)
+        return min(failed, key=lambda check: _place(check.seq), default=None)
 
 
 class _Notes:
@@ -136,11 +138,13 @@ class _Notes:
         self._failed: dict[CheckName, tuple[int | None, str, str]] = {}
         self._missing: dict[CheckName, tuple[int | None, str, str]] = {}
 
-    def done(self, name: CheckName) -> None:
-        self._done.add(name)
+    def done(self, *names: CheckName) -> None:
+        self._done.update(names)
 
     def fail(self, name: CheckName, seq: int | None, code: str, detail: str) -> None:
-        self._failed.setdefault(name, (seq, code, detail))
+        known = self._failed.get(name)
+        if known is None or _place(seq) < _place(known[0]):
+            self._failed[name] = seq, code, detail
 
     def missing(self, name: CheckName, seq: int | None, code: str, detail: str) -> None:
         self._missing.setdefault(name, (seq, code, detail))
@@ -153,6 +157,10 @@ class _Notes:
         return CheckResult(name, "pass" if name in self._done else "not-shown", None, None, None)
 
 
+def _place(seq: int | None) -> int:
+    return -1 if seq is None else seq
+
+
 class _Walk:
     """The state of one pass over the lines."""
 
@@ -162,7 +170,7 @@ class _Walk:
         head: Head | None,
         registry: Registry,
         pin: Pin,
-        verifier: Verifier,
+        verifier: ManyVerifier,
         bodies: Bodies | None,
     ) -> None:
         self.notes = _Notes()
@@ -174,11 +182,13 @@ class _Walk:
         self._checkpoints = iter(checkpoints)
         self._next = next(self._checkpoints, None)
         self._last_size = 0
+        self._signed: list[tuple[int, SignedBytes]] = []
         self._head = head
         self._registry = registry
         self._pin = pin
         self._verifier = verifier
         self._bodies = bodies
+        self._claimed = {claim.size for claim in (head, pin.checkpoint) if claim is not None}
 
     def line(self, line: bytes) -> None:
         seq = self.frontier.size
@@ -186,7 +196,8 @@ class _Walk:
         self._record(seq, line)
         self.frontier.append(leaf_hash(line))
         self.previous = digest
-        self._heads(digest)
+        if seq + 1 in self._claimed or (self._next is not None and self._next[0] <= seq + 1):
+            self._heads(digest)
 
     def _record(self, seq: int, line: bytes) -> None:
         notes = self.notes
@@ -223,24 +234,23 @@ class _Walk:
     def _follow(self, authority: Authority, seq: int, payload: bytes, keyid: str, signature: bytes) -> None:
         notes = self.notes
         role = None
-        notes.done("roles")
+        notes.done("roles", "schema")
         try:
             entry = authority.keys.key_of(keyid, seq)
         except VerificationError as error:
             notes.fail("roles", seq, error.code, error.message)
         else:
             role = entry.role
-            notes.done("signatures")
-            try:
-                self._verifier.verify(bytes.fromhex(entry.public_key), signature, pae(PAYLOAD_TYPE, payload))
-            except VerificationError as error:
-                notes.fail("signatures", seq, error.code, error.message)
-        notes.done("schema")
+            signed = bytes.fromhex(entry.public_key), signature, pae(PAYLOAD_TYPE, payload)
+            self._signed.append((seq, signed))
+            if len(self._signed) >= _SIGNATURES_AT_ONCE:
+                self._signatures()
         try:
             statement = parse_statement(payload)
         except RefusedInput as error:
             notes.fail("schema", seq, error.code, error.message)
             return
+        notes.done("chain")
         self._chain(authority, seq, statement)
         predicate = statement.predicate
         try:
@@ -253,9 +263,18 @@ class _Walk:
         if seq > 0 and body is not None and isinstance(body.document, RootStatement):
             self._root_statement(authority, seq, body.document)
 
+    def _signatures(self) -> None:
+        """Check the signatures that were put off: many at once are faster than one now and then."""
+        items, self._signed = self._signed, []
+        if items:
+            self.notes.done("signatures")
+        errors = self._verifier.check_many([item for _, item in items])
+        for (seq, _), error in zip(items, errors, strict=True):
+            if error is not None:
+                self.notes.fail("signatures", seq, error.code, error.message)
+
     def _chain(self, authority: Authority, seq: int, statement: Statement) -> None:
         notes, position = self.notes, statement.predicate.ledger
-        notes.done("chain")
         expected_id = authority.ledger if seq else None
         if position.id != expected_id:
             notes.fail("chain", seq, "unverified.foreign-record", f"Made for ledger {position.id}.")
@@ -359,6 +378,7 @@ class _Walk:
 
     def finish(self) -> VerificationReport:
         notes, size = self.notes, self.frontier.size
+        self._signatures()
         if size == 0:
             notes.fail("chain", None, "unverified.empty", "The ledger holds no record.")
         if self._next is not None:
@@ -410,7 +430,7 @@ def verify_ledger(
     registry: Registry,
     pin: Pin | None,
     *,
-    verifier: Verifier,
+    verifier: ManyVerifier,
     bodies: Bodies | None = None,
 ) -> VerificationReport:
     """Check every record, link, key, signature, root and head.

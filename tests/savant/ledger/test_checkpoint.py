@@ -70,7 +70,7 @@ def text(origin: str = ORIGIN, size: str = "7", root: str = to_base64(ROOT)) -> 
         text(size="-7"),
         text(size="7 "),
         text(size="9007199254740992"),
-        text(size="٧"),
+        text(size="\u0667"),
         text(origin="two words"),
         text(origin=""),
         text(root=to_base64(ROOT[:31])),

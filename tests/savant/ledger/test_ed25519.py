@@ -64,7 +64,7 @@ def test_a_malleated_signature_is_refused() -> None:
         (
             "9bd9f44f4dcc75bd531b56b2cd280b0bb38fc1cd6d1230e14861d861de092e79",
             "c7176a703d4dd84fba3c0b760d10670f2a2053fa2c39ccc64ec7fd7792ac03fa",
-            "f7badec5b8abeaf699583992219b7b223f1df3fbbea919844e3f7c554a43dd43"
+            "f7badec5b8abeaf699583992219b7b223f1df3fbbea919844e3f7c554a43dd43"  # noqa: ISC004
             "a5bb704786be79fc476f91d3f3f89b03984d8068dcf1bb7dfc6637b45450ac04",
         ),
     ],
@@ -92,3 +92,13 @@ def test_the_verifier_forgets_keys_rather_than_grow() -> None:
     for signer in (*signers, signers[0]):
         verifier.verify(signer.public_raw, signer.sign(b"m"), b"m")
     assert len(verifier._keys) <= 256
+
+
+@pytest.mark.parametrize("count", [0, 1, 31, 32, 200])
+def test_many_at_once_get_the_same_answers(count: int) -> None:
+    """In order, whatever the number of threads."""
+    signer = Ed25519Signer(SEED)
+    items = [(signer.public_raw, signer.sign(b"%d" % n), b"%d" % (n if n % 7 else n + 1)) for n in range(count)]
+    errors = Ed25519Verifier().check_many(items)
+    assert [error is None for error in errors] == [bool(n % 7) for n in range(count)]
+    assert {error.code for error in errors if error is not None} <= {"unverified.signature"}

@@ -6,8 +6,8 @@ import pytest
 
 from savant.contracts.errors import RefusedInput
 from savant.contracts.twins import CountingEntropy
-from savant.ledger.edwards import FIELD, ORDER, check_public_key, is_canonical_scalar, is_plain_point
 from savant.ledger.ed25519 import Ed25519Signer
+from savant.ledger.edwards import FIELD, ORDER, check_public_key, is_canonical_scalar, is_plain_point
 
 SMALL_ORDER = [
     "0000000000000000000000000000000000000000000000000000000000000000",
@@ -71,7 +71,7 @@ def test_a_key_outside_the_prime_subgroup_is_refused() -> None:
     """An honest point plus one of order eight decompresses, and is refused all the same."""
     from savant.ledger import edwards
 
-    mixed = edwards._add(edwards._decompress(honest(1)) or pytest.fail(), small(MIXED_ORDER))
+    mixed = edwards._add(point(honest(1)), point(bytes.fromhex(MIXED_ORDER)))
     x, y, z, _ = mixed
     inverse = pow(z, -1, FIELD)
     encoded = (y * inverse % FIELD | (x * inverse % FIELD & 1) << 255).to_bytes(32, "little")
@@ -81,10 +81,12 @@ def test_a_key_outside_the_prime_subgroup_is_refused() -> None:
         check_public_key(encoded)
 
 
-def small(text: str) -> tuple[int, int, int, int]:
+def point(encoded: bytes) -> tuple[int, int, int, int]:
     from savant.ledger import edwards
 
-    return edwards._decompress(bytes.fromhex(text)) or pytest.fail("not a point")
+    found = edwards._decompress(encoded)
+    assert found is not None
+    return found
 
 
 def test_a_scalar_has_one_spelling() -> None:

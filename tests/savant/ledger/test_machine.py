@@ -18,7 +18,7 @@ from savant.ledger import Ed25519Signer, MemoryStore, RunClose
 from savant.ledger.authority import KEYRING_NAMESPACE
 from savant.ledger.documents import Keyring
 from savant.ledger.keyring import key_entry
-from savant.ledger.verify import PinnedCheckpoint, Pin
+from savant.ledger.verify import Pin, PinnedCheckpoint
 
 
 def _kit() -> Any:

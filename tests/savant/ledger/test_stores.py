@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sqlite3
 import threading
 from collections.abc import Iterator
@@ -56,10 +55,15 @@ class TestConformance:
     def test_an_exception_undoes_the_transaction(self, store: Store) -> None:
         """All of it."""
         fill(store, 3)
-        with pytest.raises(RuntimeError), store.transaction() as transaction:
-            transaction.insert(3, b"three", is_authority=True)
-            transaction.insert_checkpoint(4, "note")
-            raise RuntimeError
+
+        def failing() -> None:
+            with store.transaction() as transaction:
+                transaction.insert(3, b"three", is_authority=True)
+                transaction.insert_checkpoint(4, "note")
+                raise RuntimeError
+
+        with pytest.raises(RuntimeError):
+            failing()
         with store.transaction() as transaction:
             assert transaction.tail().size == 3
             assert transaction.last_checkpoint() is None
@@ -257,5 +261,5 @@ def test_the_files_are_the_owners_alone_where_it_matters(tmp_path: Path) -> None
     store = SqliteStore(tmp_path, create=True)
     with store.transaction() as transaction:
         transaction.write_head(b"x")
-    assert os.stat(tmp_path / HEAD_NAME).st_mode & 0o022 == 0
+    assert (tmp_path / HEAD_NAME).stat().st_mode & 0o022 == 0
     store.close()
