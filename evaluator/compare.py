@@ -6,21 +6,29 @@ base                  candidate              comparison       counts against the
 passed                failed, skipped,       regressed        always
                       unavailable
 passed                not there              removed          unless the plan declares gate changes
+anything else         not there              removed          no
 failed                failed                 still-failing    only under ``all-pass``
 failed                passed                 fixed            no
-not there             failed                 new              always
-not there             passed                 new              no
-anything else         the same as alone      none             failed and unavailable do
+not there             anything               new              failed and unavailable do
+anything else         as if it stood alone   none             failed and unavailable do
 ====================  =====================  ===============  ==========================================
+
+A check that is not there on the candidate is told as ``skipped``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
-from evaluator.documents import Rule
-from synthesis.documents import CheckStatus, Comparison, Finding
+from evaluator.documents import EvaluatorConfig, Rule
+from evaluator.findings import bound, size_of
+from savant.contracts.scalars import as_set
+from synthesis.documents import Check, CheckStatus, Comparison, Finding
+
+MAX_FINDINGS: Final = 200
+MAX_FINDING_BYTES: Final = 512 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,3 +92,28 @@ def _comparison(before: CheckStatus | None, after: CheckStatus) -> Comparison | 
     if before == "failed":
         return {"passed": "fixed", "failed": "still-failing"}.get(after)  # type: ignore[return-value]
     return None
+
+
+def result_checks(config: EvaluatorConfig, compared: tuple[Compared, ...]) -> tuple[tuple[Check, ...], tuple[str, ...]]:
+    """The checks of a result, and the failure classes that they raise, as a set value.
+
+    Only what counts against the candidate keeps its findings, and of these no more than a result may hold.
+    """
+    checks: list[Check] = []
+    count, size = MAX_FINDINGS, MAX_FINDING_BYTES
+    for item in compared:
+        findings = bound(item.findings if item.counts else (), max_findings=count, max_bytes=size)
+        count, size = count - len(findings), size - sum(map(size_of, findings))
+        checks.append(
+            Check(
+                evaluator=config.id,
+                check=item.check,
+                status=item.status,
+                base_status=item.base_status,
+                comparison=item.comparison,
+                required=config.required,
+                findings=findings,
+            )
+        )
+    lost = {item.comparison in ("regressed", "removed") for item in compared if item.counts}
+    return tuple(checks), as_set("regression" if is_loss else config.failure_class for is_loss in lost)

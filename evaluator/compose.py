@@ -2,19 +2,29 @@
 
 The most severe recommendation wins: ``abort > architect-review > replan > retry-generation``. Accept is what is left if
 no class was raised: every required evaluator completed, no required check counts against the candidate, every proof
-obligation is discharged, nothing blocks. An unavailable *optional* evaluator is a visible limitation and nothing more.
+obligation is discharged, nothing blocks. An *optional* evaluator is visible and nothing more: it raises no class, and
+what it did not see never blocks.
+
+The results are believed in nothing that can be looked at: a result that says less than its checks do is not composed.
+So an evaluation that recommends to accept is never below the floor of the session's machine.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
+
+from msgspec.structs import replace
 
 from evaluator.documents import EvaluatorConfig, Policy, Result
-from evaluator.findings import bound
+from evaluator.findings import bound, size_of
 from evaluator.policy import SEVERITY, recommendation_of
 from savant.contracts.scalars import as_set
 from synthesis.documents import Check, Evaluation, Limitation, Recommendation
+from synthesis.machine import check_floor
+
+MAX_SOURCE_CHARACTERS: Final = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,19 +51,9 @@ def compose(
     """
     configs = {config.id: config for config in policy.evaluators}
     by_id = {result.evaluator: result for result in results}
-    if len(by_id) != len(results):
-        return CompositionFailure("evaluator.duplicate-result", "Two results are of one evaluator.", False)
-    unknown = sorted(set(by_id) - set(configs))
-    if unknown:
-        return CompositionFailure("evaluator.unknown-result", f"No evaluator is called {unknown[0]}.", False)
-    names = [check.check for result in results for check in result.checks]
-    if len(set(names)) != len(names):
-        return CompositionFailure("evaluator.duplicate-check", "Two checks share a name.", False)
-    for id_, config in configs.items():
-        result = by_id.get(id_)
-        if config.required and (result is None or result.outcome != "completed"):
-            why = "it gave no result" if result is None else result.detail or result.outcome
-            return CompositionFailure("evaluator.required-unavailable", f"{id_} DID NOT RUN: {why}", True)
+    failure = _contradiction(configs, results) or _not_run(configs, by_id)
+    if failure is not None:
+        return failure
     ordered = [by_id[id_] for id_ in configs if id_ in by_id]
     classes = as_set(
         [
@@ -61,13 +61,13 @@ def compose(
             *_undischarged(by_id, obligations or {}),
         ]
     )
-    limitations = tuple(_limitations(ordered, configs))
+    limitations = tuple(_limitations(configs, by_id))
     recommendation: Recommendation = "accept"
     for name in classes:
         recommendation = max(recommendation, recommendation_of(policy, name), key=SEVERITY.__getitem__)
     if recommendation == "accept" and any(limitation.blocking for limitation in limitations):
         recommendation = "architect-review"
-    return Evaluation(
+    evaluation = Evaluation(
         attempt_digest=attempt_digest,
         candidate_digest=candidate_digest,
         checks=tuple(_bounded(policy, ordered)),
@@ -75,43 +75,96 @@ def compose(
         recommendation=recommendation,
         limitations=limitations,
     )
+    below = check_floor(evaluation) if recommendation == "accept" else ()
+    if below:
+        return CompositionFailure(
+            "evaluator.unclassified-check", f"A result hides what its check says: {below[0]}", False
+        )
+    return evaluation
+
+
+def _contradiction(configs: Mapping[str, EvaluatorConfig], results: Sequence[Result]) -> CompositionFailure | None:
+    """What makes the results no evidence at all: not the policy's, or not of one mind."""
+    seen: set[str] = set()
+    names: set[str] = set()
+    for result in results:
+        if result.evaluator in seen:
+            return CompositionFailure("evaluator.duplicate-result", f"Two results are of {result.evaluator}.", False)
+        seen.add(result.evaluator)
+        config = configs.get(result.evaluator)
+        if config is None:
+            return CompositionFailure("evaluator.unknown-result", f"No evaluator is called {result.evaluator}.", False)
+        for check in result.checks:
+            if check.check in names:
+                return CompositionFailure("evaluator.duplicate-check", f"Two checks are called {check.check}.", False)
+            names.add(check.check)
+            if check.evaluator != config.id or check.required is not config.required:
+                return CompositionFailure(
+                    "evaluator.foreign-check", f"The check {check.check} is not one of {config.id}.", False
+                )
+    return None
+
+
+def _not_run(configs: Mapping[str, EvaluatorConfig], by_id: Mapping[str, Result]) -> CompositionFailure | None:
+    """The first required evaluator, or check of one, that did not run. It never counts as passed."""
+    for id_, config in configs.items():
+        if not config.required:
+            continue
+        result = by_id.get(id_)
+        if result is None or result.outcome != "completed":
+            return _unavailable(f"{id_} DID NOT RUN: {_why(result)}")
+        for check in result.checks:
+            if check.status == "unavailable":
+                return _unavailable(f"{check.check} DID NOT RUN")
+    return None
+
+
+def _unavailable(detail: str) -> CompositionFailure:
+    return CompositionFailure("evaluator.required-unavailable", detail, required_unavailable=True)
+
+
+def _why(result: Result | None) -> str:
+    return "it gave no result" if result is None else result.detail or result.outcome
 
 
 def _undischarged(by_id: Mapping[str, Result], obligations: Mapping[str, str | None]) -> Iterator[str]:
     for evidence in obligations.values():
         if evidence is None or evidence not in by_id:
             yield "proof-plan-structural"
-        elif by_id[evidence].failure_classes or by_id[evidence].outcome != "completed":
+        elif not _is_proof(by_id[evidence]):
             yield "proof-undischarged"
 
 
-def _limitations(ordered: Sequence[Result], configs: Mapping[str, EvaluatorConfig]) -> Iterator[Limitation]:
-    for result in ordered:
-        yield from result.limitations
-        if result.outcome != "completed" and not configs[result.evaluator].required:
+def _is_proof(result: Result) -> bool:
+    """Whether a result shows that something holds: at least one check passed, and none is red, excused or not."""
+    statuses = {check.status for check in result.checks}
+    return (
+        result.outcome == "completed"
+        and not result.failure_classes
+        and "passed" in statuses
+        and statuses <= {"passed", "skipped"}
+    )
+
+
+def _limitations(configs: Mapping[str, EvaluatorConfig], by_id: Mapping[str, Result]) -> Iterator[Limitation]:
+    for id_, config in configs.items():
+        result = by_id.get(id_)
+        for limitation in () if result is None else result.limitations:
+            yield limitation if config.required else replace(limitation, blocking=False)
+        if result is None or result.outcome != "completed":
             yield Limitation(
-                source=f"evaluator.{result.evaluator}",
-                text=f"An optional check DID NOT RUN: {result.detail or result.outcome}",
+                source=f"evaluator.{id_}"[:MAX_SOURCE_CHARACTERS],
+                text=f"An optional check DID NOT RUN: {_why(result)}",
                 blocking=False,
             )
 
 
 def _bounded(policy: Policy, ordered: Sequence[Result]) -> Iterator[Check]:
-    """The checks with as many findings as the policy lets into an evaluation, failing ones first served."""
+    """The checks, with as many of their findings as the policy lets into an evaluation: first come, first served."""
     count, size = policy.max_findings, policy.max_finding_bytes
-    checks = [check for result in ordered for check in result.checks]
-    kept = bound((f for check in checks for f in check.findings), max_findings=count, max_bytes=size)
-    left = list(kept)
-    for check in checks:
-        own = []
-        while left and left[0].check == check.check:
-            own.append(left.pop(0))
-        yield Check(
-            evaluator=check.evaluator,
-            check=check.check,
-            status=check.status,
-            base_status=check.base_status,
-            comparison=check.comparison,
-            required=check.required,
-            findings=tuple(own),
-        )
+    for result in ordered:
+        for check in result.checks:
+            kept = bound(check.findings, max_findings=count, max_bytes=size)
+            count -= len(kept)
+            size -= sum(map(size_of, kept))
+            yield replace(check, findings=kept)

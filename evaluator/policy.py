@@ -9,8 +9,10 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
-from evaluator.documents import Policy
-from savant.contracts.errors import RefusedInput
+from evaluator.documents import EvaluatorConfig, Policy
+from savant.contracts.errors import RefusedInput, SavantError
+from savant.files.paths import check_path, to_raw
+from savant.files.patterns import PatternSet
 from synthesis.documents import Recommendation
 
 SEVERITY: Final[Mapping[Recommendation, int]] = MappingProxyType(
@@ -57,12 +59,16 @@ def recommendation_of(policy: Policy, failure_class: str) -> Recommendation:
 def verify_policy(policy: Policy) -> None:
     """Return if a policy is one that may be precommitted.
 
-    :raises RefusedInput: ``refused.evaluator-policy`` for a repeated evaluator, a rule below its floor, or a rule
-        that is given twice.
+    :raises RefusedInput: ``refused.evaluator-policy`` for a repeated evaluator, one that could never run as it is
+        configured, a rule below its floor, or a rule that is given twice.
     """
     ids = [evaluator.id for evaluator in policy.evaluators]
     if len(set(ids)) != len(ids):
         raise _refused("two evaluators share a name")
+    for config in policy.evaluators:
+        problem = _problem(config)
+        if problem is not None:
+            raise _refused(f"{config.id}: {problem}")
     classes = [rule.failure_class for rule in policy.recommendations]
     if len(set(classes)) != len(classes):
         raise _refused("two rules are for the same failure class")
@@ -72,6 +78,29 @@ def verify_policy(policy: Policy) -> None:
                 f"{rule.failure_class} may not be lowered to {rule.recommendation}; its floor is "
                 f"{floor_of(rule.failure_class)}"
             )
+
+
+def _problem(config: EvaluatorConfig) -> str | None:
+    """Why an evaluator could never run as configured, or its checks could be taken for another's."""
+    if ":" in config.id:
+        return "a colon in a name is kept for the checks of an evaluator"
+    try:
+        PatternSet.parse(config.patterns)
+        if config.report_path is not None:
+            check_path(to_raw(config.report_path))
+    except SavantError as error:
+        return error.message
+    if config.evaluator != "command":
+        return "a built-in is judged alone and reads no report" if _is_commanded(config) else None
+    if not config.argv:
+        return "it has no command"
+    if (config.result_format == "junit") is (config.report_path is None):
+        return "a report belongs to the result format junit, and the other way round"
+    return None if config.timeout_ms > 0 else "it has no time to run"
+
+
+def _is_commanded(config: EvaluatorConfig) -> bool:
+    return config.rule != "all-pass" or config.result_format != "exit-status" or bool(config.argv)
 
 
 def _refused(why: str) -> RefusedInput:

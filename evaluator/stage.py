@@ -6,14 +6,14 @@ policy compares, once per run. What comes out is documents in ledger order, and 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
-from evaluator.checks.command import CommandHost, Measured, measure_command
+from evaluator.checks.command import CommandHost, Measured, measure_command, unavailable
 from evaluator.checks.scope import check_forbidden_paths, check_scope
-from evaluator.compare import Compared, compare
-from evaluator.compose import CompositionFailure, compose
+from evaluator.compare import compare, result_checks
+from evaluator.compose import MAX_SOURCE_CHARACTERS, CompositionFailure, compose
 from evaluator.dispositions import check_receipt
 from evaluator.documents import (
     Descriptor,
@@ -32,14 +32,15 @@ from runner.snapshot import BaseSnapshot
 from savant.contracts.canonical import encode_struct
 from savant.contracts.digest import digest
 from savant.contracts.document import Document, Sealed, seal
-from savant.contracts.errors import InternalError, SavantError, UsageError
+from savant.contracts.errors import InternalError, RefusedInput, SavantError
 from savant.contracts.scalars import as_set
 from savant.files.paths import to_raw
 from savant.process.identity import executable_digest
 from synthesis.commands import Command, EvaluatorUnavailable, RecordEvaluation
-from synthesis.documents import Attempt, Check, Evaluation, Finding, Plan
+from synthesis.documents import Attempt, Evaluation, Finding, Limitation, Plan
 
-VERSION = "1"
+VERSION: Final = "1"
+MAX_DETAIL: Final = 2_000
 
 BaseResults: TypeAlias = dict[str, Measured]
 """What the base gave, by evaluator configuration digest; kept for one run."""
@@ -84,6 +85,7 @@ class _Measurement:
     input: Sealed[Input]
     result: Sealed[Result]
     cleaned: bool
+    materialised: bool
 
 
 def evaluate(inputs: EvaluationInputs, host: CommandHost, base_results: BaseResults) -> EvaluationOutcome:
@@ -106,6 +108,12 @@ def evaluate(inputs: EvaluationInputs, host: CommandHost, base_results: BaseResu
     cleaned = all(m.cleaned for m in measurements)
     documents = tuple(d for m in measurements for d in (m.descriptor, m.input, m.result))
     if isinstance(composed, CompositionFailure):
+        lost = next((m for m in measurements if m.config.required and not m.materialised), None)
+        if lost is not None:
+            detail = lost.result.document.detail
+            return _ended(
+                inputs, tuple(measurements), "materialization-failure", "evaluator.materialization", detail, cleaned
+            )
         disposition: Disposition = (
             "required-evaluator-unavailable" if composed.required_unavailable else "composition-failure"
         )
@@ -155,19 +163,30 @@ def _measure(
         config.rule,
         declares_gate_changes=any(step.declares_gate_changes for step in inputs.plan.document.steps),
     )
+    checks, classes = result_checks(config, compared)
     result = seal(
         Result(
             evaluator=config.id,
             descriptor_digest=descriptor.digest,
             input_digest=given.digest,
             outcome=measured.outcome,
-            checks=tuple(_check(config, item) for item in compared),
-            failure_classes=as_set(_classes(config, compared)),
-            limitations=(),
-            detail=measured.problem[:2_000],
+            checks=checks,
+            failure_classes=classes,
+            limitations=tuple(_limitations(config, base)),
+            detail=measured.problem[:MAX_DETAIL],
         )
     )
-    return _Measurement(config, descriptor, given, result, measured.cleaned and (base is None or base.cleaned))
+    cleaned = measured.cleaned and (base is None or base.cleaned)
+    return _Measurement(config, descriptor, given, result, cleaned, measured.materialised)
+
+
+def _limitations(config: EvaluatorConfig, base: Measured | None) -> Iterator[Limitation]:
+    if base is not None and base.outcome != "completed":
+        yield Limitation(
+            source=f"evaluator.{config.id}"[:MAX_SOURCE_CHARACTERS],
+            text=f"The base was not measured, so the candidate is judged alone: {base.problem}"[:MAX_DETAIL],
+            blocking=False,
+        )
 
 
 def _descriptor(config: EvaluatorConfig, host: CommandHost) -> Descriptor:
@@ -175,7 +194,7 @@ def _descriptor(config: EvaluatorConfig, host: CommandHost) -> Descriptor:
     if config.evaluator == "command":
         try:
             executable = executable_digest(host.toolchain.resolve(config.argv[0]))
-        except (UsageError, SavantError):
+        except SavantError:
             executable = None
     return Descriptor(
         evaluator=config.id,
@@ -190,42 +209,27 @@ def _descriptor(config: EvaluatorConfig, host: CommandHost) -> Descriptor:
 
 def _base(config: EvaluatorConfig, inputs: EvaluationInputs, host: CommandHost, base_results: BaseResults) -> Measured:
     key = digest(encode_struct(config))
-    if key not in base_results:
-        base_results[key] = measure_command(config, inputs.snapshot, host)
-    return base_results[key]
+    known = base_results.get(key)
+    if known is not None:
+        return known
+    measured = measure_command(config, inputs.snapshot, host)
+    if measured.outcome == "completed":
+        base_results[key] = measured
+    return measured
 
 
 def _candidate(config: EvaluatorConfig, inputs: EvaluationInputs, host: CommandHost) -> Measured:
     operations = inputs.candidate.document.operations
-    match config.evaluator:
-        case "command":
-            return measure_command(config, inputs.tree, host)
-        case "scope":
-            return Measured("completed", {config.id: check_scope(config, operations, inputs.plan.document)})
-        case "forbidden-paths":
-            return Measured("completed", {config.id: check_forbidden_paths(config, operations)})
-
-
-def _check(config: EvaluatorConfig, compared: Compared) -> Check:
-    return Check(
-        evaluator=config.id,
-        check=compared.check,
-        status=compared.status,
-        base_status=compared.base_status,
-        comparison=compared.comparison,
-        required=config.required,
-        findings=compared.findings if compared.counts else (),
-    )
-
-
-def _classes(config: EvaluatorConfig, compared: tuple[Compared, ...]) -> list[str]:
-    counted = [item for item in compared if item.counts]
-    classes = []
-    if any(item.comparison in ("regressed", "removed") for item in counted):
-        classes.append("regression")
-    if any(item.comparison not in ("regressed", "removed") for item in counted):
-        classes.append(config.failure_class)
-    return classes
+    try:
+        match config.evaluator:
+            case "command":
+                return measure_command(config, inputs.tree, host)
+            case "scope":
+                return Measured("completed", {config.id: check_scope(config, operations, inputs.plan.document)})
+            case "forbidden-paths":
+                return Measured("completed", {config.id: check_forbidden_paths(config, operations)})
+    except RefusedInput as error:
+        return unavailable(config, error.message)
 
 
 def _failing(results: tuple[Result, ...]) -> tuple[Finding, ...]:
@@ -281,7 +285,7 @@ def _receipt(
         evaluation_digest=evaluation_digest,
         disposition=disposition,
         failure_code=code,
-        failure_detail=detail[:2_000],
+        failure_detail=detail[:MAX_DETAIL],
         cleanup_succeeded=cleaned,
     )
     problems = check_receipt(receipt)

@@ -1,20 +1,17 @@
-"""Reusing the checkout's toolchain without ever judging the checkout.
+"""Reusing the checkout's toolchain: where its tools are, what they run in, and which folders may be linked.
 
-At sandbox level S0 the candidate's copy lies elsewhere than the checkout. An editable install (or an installed copy of
-the project itself) would then make a test import the person's files and not the candidate's: a false pass. So before a
-Python tool runs, its own interpreter is asked, in the very environment of the check, where every top-level name of the
-copy would be imported from. If that is not the copy, the copy's source folders are put first on the path and it is
-asked again. If the answer is still elsewhere, the check does not run.
+Nothing of the checkout but the named folders is ever handed to a check. That a tool then judges the copy, and not the
+checkout it was installed from, is proven in :mod:`evaluator.isolation`.
 """
 
 from __future__ import annotations
 
 import json
-import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import re
+import shlex
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import MappingProxyType
 from typing import Final
 
 from savant.contracts.digest import digest
@@ -22,32 +19,10 @@ from savant.contracts.errors import SavantError, UsageError
 from savant.files.atomic import read_regular
 from savant.process.environment import resolve_executable
 
-SOURCE_ROOTS: Final = ("", "src", "lib", "python")
-"""Folders of a project whose packages are imported by their own name."""
-
-MAX_NAMES: Final = 500
 MAX_SCRIPT_HEAD: Final = 4_096
-
-PROBE: Final = """\
-import importlib.util, json, sys
-found, spread = {}, []
-for name in json.load(sys.stdin):
-    try:
-        spec = importlib.util.find_spec(name)
-    except BaseException as error:
-        found[name] = ["!" + type(error).__name__]
-        continue
-    if spec is None:
-        continue
-    where = list(spec.submodule_search_locations or ())
-    if spec.origin not in (None, "built-in", "frozen", "namespace"):
-        where.append(spec.origin)
-    else:
-        spread.append(name)
-    found[name] = where
-print(json.dumps({"stdlib": sorted(sys.stdlib_module_names), "found": found, "spread": spread}))
-"""
-"""Asks an interpreter where names would be imported from, without importing them."""
+MAX_LOCK_BYTES: Final = 64 * 1024 * 1024
+_PYTHON: Final = re.compile(r"(python|pypy)[0-9.]*[a-z]?")
+_ASSIGNMENT: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,12 +40,16 @@ class Toolchain:
         own = (self.checkout / folder / part for folder in self.folders for part in ("bin", ".bin"))
         return (*(path for path in own if path.is_dir()), *self.search_path)
 
+    def path(self) -> str:
+        """The bin folders as a PATH; it may be empty."""
+        return ":".join(str(folder) for folder in self.bin_folders())
+
     def resolve(self, name: str) -> Path:
         """The absolute path of a tool.
 
         :raises UsageError: ``usage.executable-not-found``, ``usage.relative-executable``.
         """
-        return resolve_executable(name, ":".join(str(folder) for folder in self.bin_folders()))
+        return resolve_executable(name, self.path())
 
     def digest(self) -> str | None:
         """The digest of what is installed in the reused folders, by name and version; None where there is nothing."""
@@ -83,144 +62,149 @@ class Toolchain:
 def _facts(checkout: Path, folders: Sequence[str]) -> Iterator[list[str]]:
     for folder in folders:
         root = checkout / folder
-        config = root / "pyvenv.cfg"
-        if config.is_file():
-            version = [line for line in config.read_text(errors="replace").splitlines() if line.startswith("version")]
-            yield [folder, *version]
-            for site in root.glob("lib/python*/site-packages"):
-                yield from (
-                    [folder, name]
-                    for name in sorted(entry.name for entry in site.iterdir())
-                    if name.endswith(".dist-info")
-                )
-        lock = root / ".package-lock.json"
-        if lock.is_file():
-            yield [folder, digest(lock.read_bytes())]
+        config = _read(root / "pyvenv.cfg")
+        if config is not None:
+            lines = config.decode("utf-8", "replace").splitlines()
+            yield [folder, *(line for line in lines if line.startswith("version"))]
+            for site in sorted(root.glob("lib/python*/site-packages/*.dist-info")):
+                yield [folder, site.name]
+        lock = _read(root / ".package-lock.json")
+        if lock is not None:
+            yield [folder, digest(lock)]
 
 
-def interpreter_of(executable: Path) -> Path | None:
-    """The Python interpreter that a tool runs in: itself, or the one its first line names; None for other tools."""
-    if executable.name.startswith("python"):
-        return executable
+def _read(path: Path) -> bytes | None:
     try:
-        head = read_regular(executable.resolve(), max_bytes=1 << 31)[:MAX_SCRIPT_HEAD]
-    except SavantError:
+        return read_regular(path, max_bytes=MAX_LOCK_BYTES)
+    except (SavantError, OSError):
         return None
-    if not head.startswith(b"#!"):
-        return None
-    words = head.splitlines()[0][2:].split()
-    if words and os.fsdecode(words[0]).endswith("/env") and len(words) > 1:
-        return None
-    if head.startswith(b"#!/bin/sh") and b"exec" in head.splitlines()[1][:20]:
-        words = head.splitlines()[1].replace(b"'''exec'", b"").replace(b'"', b"").split()
-    if not words:
-        return None
-    path = Path(os.fsdecode(words[0]))
-    return path if path.is_absolute() and path.name.startswith("python") and path.exists() else None
-
-
-def top_level_names(surface: Path) -> dict[str, str]:
-    """Every importable top-level name of a copy, with the source root it lies in."""
-    names: dict[str, str] = {}
-    for root in SOURCE_ROOTS:
-        folder = surface / root
-        if not folder.is_dir() or folder.is_symlink():
-            continue
-        for entry in sorted(folder.iterdir()):
-            name = entry.name.removesuffix(".py")
-            is_module = entry.name.endswith(".py") and entry.is_file()
-            is_package = entry.is_dir() and ((entry / "__init__.py").is_file() or any(entry.glob("*.py")))
-            if name.isidentifier() and (is_module or is_package) and len(names) < MAX_NAMES:
-                names.setdefault(name, root)
-    return names
-
-
-Ask = Callable[[Path, bytes, Mapping[str, str]], bytes | None]
-"""Runs an interpreter with the probe: interpreter, standard input, extra environment -> its output, or None."""
 
 
 @dataclass(frozen=True, slots=True)
-class Isolation:
-    """What makes a tool judge the copy: extra environment; or, in ``problem``, why it cannot be had."""
+class Interpreter:
+    """A Python, with the options it is started with: they say what of the environment it heeds."""
 
-    environment: Mapping[str, str]
-    problem: str | None
+    path: Path
+    options: tuple[str, ...] = ()
 
 
-def isolate(interpreter: Path, surface: Path, ask: Ask, *, wants_root: bool, checkout: Path | None = None) -> Isolation:
-    """Prove that an interpreter imports the copy's packages from the copy.
+def interpreters_of(executable: Path, arguments: Sequence[str], toolchain: Toolchain) -> tuple[Interpreter, ...]:
+    """The Pythons that a tool may import in: its own; for another tool, those it would find by name on its PATH.
 
-    :param wants_root: the tool is run as ``python -m``, which looks in the working directory by itself.
+    :raises UsageError: when the tool is a Python script whose interpreter cannot be found.
     """
-    names = top_level_names(surface)
-    paths = [str(surface)] if wants_root else []
-    outside = _outside(interpreter, surface, names, ask, paths, checkout)
-    if outside is None:
-        return Isolation(MappingProxyType({}), "the interpreter could not be asked where it imports from")
-    if outside:
-        roots = dict.fromkeys(str(surface / names[name]) if names[name] else str(surface) for name in outside)
-        paths = [*roots, *(path for path in paths if path not in roots)]
-        outside = _outside(interpreter, surface, names, ask, paths, checkout)
-        if outside is None:
-            return Isolation(MappingProxyType({}), "the interpreter could not be asked where it imports from")
-    if outside:
-        shown = ", ".join(sorted(outside)[:3])
-        return Isolation(
-            MappingProxyType({}),
-            f"the tool would import {shown} from outside the candidate (an editable install or an installed copy)",
-        )
-    return Isolation(MappingProxyType({"PYTHONPATH": os.pathsep.join(paths)} if paths else {}), None)
+    if _PYTHON.fullmatch(executable.name):
+        return (Interpreter(executable, python_options(arguments)[0]),)
+    own = interpreter_of(executable, toolchain)
+    if own is not None:
+        return (own,)
+    found = []
+    for name in ("python", "python3"):
+        try:
+            found.append(Interpreter(toolchain.resolve(name)))
+        except UsageError:
+            continue
+    by_target: dict[tuple[Path, Path], Interpreter] = {}
+    for interpreter in found:
+        by_target.setdefault((interpreter.path.parent, interpreter.path.resolve()), interpreter)
+    return tuple(by_target.values())
 
 
-def _outside(
-    interpreter: Path,
-    surface: Path,
-    names: Mapping[str, str],
-    ask: Ask,
-    paths: Sequence[str],
-    checkout: Path | None,
-) -> set[str] | None:
-    """The names that would be imported from outside the copy; None when the interpreter did not answer."""
-    environment = {"PYTHONPATH": os.pathsep.join(paths)} if paths else {}
-    raw = ask(interpreter, json.dumps(sorted(names)).encode(), environment)
-    if raw is None:
-        return None
+def python_options(arguments: Sequence[str]) -> tuple[tuple[str, ...], str | None]:
+    """The options before what a Python runs, and what it runs: ``-m`` (or ``-c``), a script's path, or None."""
+    options: list[str] = []
+    words = iter(arguments)
+    for word in words:
+        if not word.startswith("-") or word == "-":
+            return tuple(options), word
+        if word.startswith("--"):
+            options.append(word)
+            continue
+        for at, letter in enumerate(word[1:], start=1):
+            if letter in "mc":
+                options += [word[:at]] if at > 1 else []
+                return tuple(options), "-m"
+            if letter in "WX":
+                options += [word] if at < len(word) - 1 else [word, next(words, "")]
+                break
+        else:
+            options.append(word)
+    return tuple(options), None
+
+
+def interpreter_of(executable: Path, toolchain: Toolchain) -> Interpreter | None:
+    """The Python that a script's first lines name; None for what is no Python script.
+
+    Known are a plain path, ``env`` (looked up as the check would look it up), and the two lines that installers write
+    where the path is too long or the environment may be moved.
+
+    :raises UsageError: ``usage.executable-not-found`` when it is a Python script and its interpreter is not there.
+    """
     try:
-        answer = json.loads(raw)
-        stdlib, found = set(answer["stdlib"]), dict(answer["found"])
-        spread = set(answer["spread"])
-    except (ValueError, KeyError, TypeError):
+        with executable.open("rb") as file:
+            head = file.read(MAX_SCRIPT_HEAD).decode("utf-8", "surrogateescape")
+    except OSError:
         return None
-    inside = str(surface.resolve()) + os.sep
-    own = None if checkout is None else str(checkout.resolve()) + os.sep
+    if not head.startswith("#!"):
+        return None
+    lines = head.splitlines()
+    words = lines[0][2:].split()
+    if words and words[0].endswith("/env"):
+        del words[0]
+        while words and (words[0].startswith("-") or _ASSIGNMENT.match(words[0])):
+            del words[0]
+    elif words and words[0].endswith("/sh") and len(lines) > 1 and lines[1].startswith("'''exec' "):
+        words = _executed(lines[1], executable)
+    if not words or not _PYTHON.fullmatch(Path(words[0]).name):
+        return None
+    return Interpreter(toolchain.resolve(words[0]), tuple(words[1:]))
 
-    def leaks(name: str, places: Sequence[str]) -> bool:
-        real = [os.path.realpath(place) + os.sep for place in places]
-        if name in spread and real and real[0].startswith(inside):
-            return own is not None and any(place.startswith(own) and not place.startswith(inside) for place in real)
-        return any(not place.startswith(inside) for place in real)
 
-    return {name for name, where in found.items() if name not in stdlib and leaks(name, where)}
+def _executed(line: str, script: Path) -> list[str]:
+    """What the second line of an installer's script executes, up to the script itself."""
+    if "$(dirname" in line:
+        name = line.rpartition("/")[2].partition('"')[0].strip("' ")
+        return [str(script.resolve().parent / name)]
+    try:
+        words = shlex.split(line)[1:]
+    except ValueError:
+        return []
+    return words[: words.index("$0")] if "$0" in words else words
 
 
 def leaking_link(folder: Path, checkout: Path) -> str | None:
     """A package of a ``node_modules`` folder that is a link into the checkout, and so would be judged instead."""
+    own, inside = checkout.resolve(), folder.resolve()
     for entry in _packages(folder):
         if entry.is_symlink():
             target = entry.resolve()
-            if target.is_relative_to(checkout.resolve()) and not target.is_relative_to(folder.resolve()):
-                return entry.name
+            if target.is_relative_to(own) and not target.is_relative_to(inside):
+                return str(entry.relative_to(folder))
     return None
 
 
 def _packages(folder: Path) -> Iterator[Path]:
-    for entry in folder.iterdir():
-        if entry.name.startswith("@") and entry.is_dir():
-            yield from entry.iterdir()
-        else:
-            yield entry
+    """Everything that may be a package: scopes and what is in them, and the store of a linking installer."""
+    for entry in sorted(folder.iterdir()):
+        yield entry
+        if entry.is_dir() and not entry.is_symlink():
+            if entry.name.startswith("@"):
+                yield from sorted(entry.iterdir())
+            elif entry.name == ".pnpm":
+                for store in (entry, *sorted(entry.iterdir())):
+                    if (store / "node_modules").is_dir():
+                        yield from _packages(store / "node_modules")
 
 
-def tool_not_found(error: UsageError) -> str:
-    """Why a tool cannot be run, in words for a check that did not run."""
-    return error.message
+def link_packages(folder: Path, target: Path) -> None:
+    """Make a ``node_modules`` in a copy whose packages are links to the checkout's.
+
+    The folder itself and its scopes are the copy's own, so that what tools leave there (``.cache``) stays out of the
+    checkout.
+    """
+    target.mkdir(mode=0o755)
+    for entry in sorted(folder.iterdir()):
+        if entry.name.startswith("@") and entry.is_dir() and not entry.is_symlink():
+            link_packages(entry, target / entry.name)
+        elif not entry.name.startswith(".") or entry.name in (".bin", ".pnpm", ".package-lock.json"):
+            (target / entry.name).symlink_to(entry.absolute())

@@ -2,36 +2,36 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
 from evaluator.compare import Case
 from evaluator.documents import EvaluatorConfig, EvaluatorOutcome
-from evaluator.findings import check_name, located_findings, make_finding, normalise
-from evaluator.formats.junit import MAX_REPORT_BYTES, parse_junit
-from evaluator.toolchain import PROBE, Toolchain, interpreter_of, isolate, leaking_link
+from evaluator.findings import check_name, located_findings, make_finding, normalise, normalise_name
+from evaluator.formats.junit import MAX_REPORT_BYTES, is_worse, parse_junit
+from evaluator.isolation import PROBE, isolate
+from evaluator.toolchain import Interpreter, Toolchain, interpreters_of, leaking_link, link_packages, python_options
 from providerport.port import BaseReader
 from runner.materialize import materialise_tree
 from savant.contracts.effects import Cancellation
-from savant.contracts.errors import PortError, RefusedInput, SavantError, UsageError
+from savant.contracts.errors import PortError, SavantError, UsageError
 from savant.files.atomic import remove_tree
 from savant.files.paths import to_raw
-from savant.files.tree import open_root, read_file_at
+from savant.files.tree import open_root, read_file_at, unlink_at
 from savant.process.environment import allowed_environment
 from savant.process.port import Command, Ended, Limits, ProcessRunner
 from synthesis.documents import Finding
 
 PROBE_TIMEOUT_MS: Final = 30_000
-PROBE_BYTES: Final = 1024 * 1024
+PROBE_BYTES: Final = 4 * 1024 * 1024
 MAX_FILE_BYTES: Final = 2 * 1024 * 1024 * 1024
 GRACE_MS: Final = 1_000
 MAX_LOCATED: Final = 20
-NO_TESTS_STATUS: Final = 5
-"""pytest's exit status when it collected nothing."""
+MODULES: Final = "node_modules"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +53,7 @@ class Measured:
     :param cases: by check name; the evaluator's own overall check is among them.
     :param problem: why it did not run, when it did not.
     :param cleaned: whether the copy is gone.
+    :param materialised: False when the tree itself could not be laid out.
     """
 
     outcome: EvaluatorOutcome
@@ -60,43 +61,115 @@ class Measured:
     problem: str = ""
     duration_ms: int = 0
     cleaned: bool = True
-    notes: tuple[str, ...] = field(default=())
+    materialised: bool = True
 
 
 def measure_command(config: EvaluatorConfig, tree: BaseReader, host: CommandHost) -> Measured:
     """Run a command evaluator on a fresh copy of a tree, and remove the copy.
 
-    Anything that keeps it from running is ``unavailable``: it is never a pass.
+    Anything that keeps it from running is ``unavailable``: it is never a pass. Raises only for our own bugs.
     """
-    cleaned = True
     try:
         executable = host.toolchain.resolve(config.argv[0])
-    except UsageError as error:
-        return _unavailable(config, error.message)
+    except UsageError:
+        return unavailable(config, f"the tool {config.argv[0]!r} was not found; install it or name its absolute path")
     try:
-        with _directory(host.scratch) as place:
-            surface, home = place / "surface", place / "home"
-            surface.mkdir(mode=0o700)
-            (home / "tmp").mkdir(mode=0o700, parents=True)
-            materialise_tree(tree, surface)
-            measured = _measure(config, executable, surface, home, host, frozenset(_text_paths(tree)))
-    except (PortError, RefusedInput) as error:
-        return _unavailable(config, error.message)
-    cleaned = not place.exists()
-    return Measured(measured.outcome, measured.cases, measured.problem, measured.duration_ms, cleaned, measured.notes)
-
-
-@contextmanager
-def _directory(scratch: Path) -> Iterator[Path]:
-    try:
-        scratch.mkdir(mode=0o700, parents=True, exist_ok=True)
-        place = Path(tempfile.mkdtemp(prefix="check-", dir=scratch))
+        host.scratch.mkdir(mode=0o700, parents=True, exist_ok=True)
+        place = Path(tempfile.mkdtemp(prefix="check-", dir=host.scratch)).resolve()
     except OSError as error:
-        raise PortError("port.disk", f"No copy can be made in {scratch}: {error.strerror}.") from error
+        return replace(unavailable(config, f"no copy could be made: {error.strerror}"), materialised=False)
     try:
-        yield place
+        measured = _on_copy(_Check(config, executable, place, host), tree)
     finally:
+        cleaned = _is_removed(place)
+    return replace(measured, cleaned=cleaned)
+
+
+def _is_removed(place: Path) -> bool:
+    try:
         remove_tree(place)
+    except PortError:
+        return False
+    return True
+
+
+@dataclass(frozen=True, slots=True)
+class _Check:
+    """One command and the folders of its own: the copy, and a home outside it."""
+
+    config: EvaluatorConfig
+    executable: Path
+    place: Path
+    host: CommandHost
+
+    @property
+    def surface(self) -> Path:
+        return self.place / "surface"
+
+    @property
+    def home(self) -> Path:
+        return self.place / "home"
+
+    @property
+    def absent(self) -> Path:
+        return self.place / "absent"
+
+    def words(self, text: str) -> str:
+        """A text as it may be told: without the places of this check."""
+        return normalise(text, (str(self.surface), str(self.home)))
+
+    def environment(self, extra: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+        host, path = self.host, self.host.toolchain.path()
+        more = {"PATH": path, **extra} if path else extra
+        return allowed_environment(host.ambient, host.environment, self.home, self.home / "tmp", more)
+
+    def run(self, argv: tuple[str, ...], extra: Mapping[str, str], limits: Limits, stdin: bytes = b"") -> Ended:
+        return self.host.processes.run(
+            Command(argv=argv, cwd=self.surface, env=self.environment(extra), limits=limits, stdin=stdin),
+            self.host.cancellation,
+        )
+
+    def ask(self, interpreter: Interpreter, stdin: bytes, extra: Mapping[str, str]) -> bytes | None:
+        """Ask an interpreter in the environment of the check."""
+        limits = Limits(wall_ms=PROBE_TIMEOUT_MS, stdout_bytes=PROBE_BYTES, stderr_bytes=PROBE_BYTES, grace_ms=0)
+        ended = self.run((str(interpreter.path), *interpreter.options, "-c", PROBE), extra, limits, stdin)
+        return ended.stdout if ended.is_success else None
+
+
+def _on_copy(check: _Check, tree: BaseReader) -> Measured:
+    try:
+        for folder in (check.surface, check.home, check.home / "tmp", check.absent):
+            folder.mkdir(mode=0o700)
+        materialise_tree(tree, check.surface)
+        _remove_report(check)
+    except (OSError, SavantError) as error:
+        why = check.words(error.message if isinstance(error, SavantError) else str(error.strerror))
+        return replace(unavailable(check.config, f"its copy could not be made: {why}"), materialised=False)
+    try:
+        paths = frozenset(_text_paths(tree))
+        extra = _isolated(check, paths)
+        problem = extra if isinstance(extra, str) else _linked(check.surface, check.host.toolchain)
+        if isinstance(extra, str) or problem is not None:
+            return unavailable(check.config, str(problem))
+        limits = Limits(
+            wall_ms=check.config.timeout_ms,
+            stdout_bytes=check.config.max_capture_bytes,
+            stderr_bytes=check.config.max_capture_bytes,
+            grace_ms=GRACE_MS,
+            file_bytes=MAX_FILE_BYTES,
+        )
+        return _read(check, check.run((str(check.executable), *check.config.argv[1:]), extra, limits), paths)
+    except (PortError, UsageError) as error:
+        return unavailable(check.config, check.words(error.message))
+    except OSError as error:
+        return unavailable(check.config, check.words(f"its folders could not be read: {error.strerror}"))
+
+
+def _remove_report(check: _Check) -> None:
+    """A report that came with the tree is no result of this run."""
+    if check.config.report_path is not None:
+        with open_root(check.surface) as root:
+            unlink_at(root, to_raw(check.config.report_path), sync=False, missing_ok=True)
 
 
 def _text_paths(tree: BaseReader) -> Iterator[str]:
@@ -107,116 +180,74 @@ def _text_paths(tree: BaseReader) -> Iterator[str]:
             continue
 
 
-def _measure(
-    config: EvaluatorConfig, executable: Path, surface: Path, home: Path, host: CommandHost, paths: frozenset[str]
-) -> Measured:
-    argv = (str(executable), *config.argv[1:])
-    interpreter = interpreter_of(executable)
-    extra: dict[str, str] = {"PATH": ":".join(str(folder) for folder in host.toolchain.bin_folders())}
-    if interpreter is not None:
-        ask = _Probe(host, surface, home, extra)
-        is_module = interpreter == executable and config.argv[1:2] == ("-m",)
-        isolation = isolate(interpreter, surface, ask, wants_root=is_module, checkout=host.toolchain.checkout)
+def _isolated(check: _Check, paths: frozenset[str]) -> Mapping[str, str] | str:
+    """The environment in which every Python that the tool may use judges the copy; or why there is none."""
+    toolchain = check.host.toolchain
+    if not any(path.endswith(".py") for path in paths):
+        return {}
+    try:
+        interpreters = interpreters_of(check.executable, check.config.argv[1:], toolchain)
+    except UsageError as error:
+        return error.message
+    wanted: tuple[str, ...] = ()
+    if interpreters and interpreters[0].path == check.executable:
+        wanted = _wanted(check.surface, python_options(check.config.argv[1:])[1])
+    environment: Mapping[str, str] = {}
+    for interpreter in interpreters:
+        isolation = isolate(interpreter, check.surface, check.ask, toolchain, check.absent, wanted=wanted)
         if isolation.problem is not None:
-            return _unavailable(config, isolation.problem)
-        extra.update(isolation.environment)
-    problem = _link_modules(surface, host.toolchain)
-    if problem is not None:
-        return _unavailable(config, problem)
-    ended = _run(argv, surface, home, extra, config, host)
-    return _read(config, ended, surface, home, paths)
+            return isolation.problem
+        environment = isolation.environment
+        wanted = tuple(environment.get("PYTHONPATH", "").split(os.pathsep)) if environment else ()
+    return environment
 
 
-class _Probe:
-    """Asks an interpreter in the environment of the check."""
-
-    def __init__(self, host: CommandHost, surface: Path, home: Path, extra: Mapping[str, str]) -> None:
-        self._host, self._surface, self._home, self._extra = host, surface, home, extra
-
-    def __call__(self, interpreter: Path, stdin: bytes, environment: Mapping[str, str]) -> bytes | None:
-        ended = self._host.processes.run(
-            Command(
-                argv=(str(interpreter), "-c", PROBE),
-                cwd=self._surface,
-                env=allowed_environment(
-                    self._host.ambient,
-                    self._host.environment,
-                    self._home,
-                    self._home / "tmp",
-                    {**self._extra, **environment},
-                ),
-                limits=Limits(wall_ms=PROBE_TIMEOUT_MS, stdout_bytes=PROBE_BYTES, stderr_bytes=PROBE_BYTES, grace_ms=0),
-                stdin=stdin,
-            ),
-            self._host.cancellation,
-        )
-        return ended.stdout if ended.is_success else None
+def _wanted(surface: Path, runs: str | None) -> tuple[str, ...]:
+    """What a Python puts first on its path by itself, and does not while PYTHONSAFEPATH is set."""
+    if runs is None or runs.startswith("/"):
+        return ()
+    return (str(surface if runs in ("-m", "-") else (surface / runs).parent),)
 
 
-def _link_modules(surface: Path, toolchain: Toolchain) -> str | None:
+def _linked(surface: Path, toolchain: Toolchain) -> str | None:
     """Make ``node_modules`` reachable from the copy; why that cannot be done safely, or None."""
-    if toolchain.checkout is None or "node_modules" not in toolchain.folders:
+    if toolchain.checkout is None or MODULES not in toolchain.folders:
         return None
-    folder = toolchain.checkout / "node_modules"
-    if not folder.is_dir() or (surface / "node_modules").exists():
+    folder = toolchain.checkout / MODULES
+    if not folder.is_dir() or os.path.lexists(surface / MODULES):
         return None
     leaking = leaking_link(folder, toolchain.checkout)
     if leaking is not None:
-        return f"node_modules/{leaking} is a link into the checkout, so the checkout would be judged"
-    (surface / "node_modules").symlink_to(folder)
+        return f"{MODULES}/{leaking} is a link into the checkout, so the checkout would be judged"
+    link_packages(folder, surface / MODULES)
     return None
 
 
-def _run(
-    argv: tuple[str, ...],
-    surface: Path,
-    home: Path,
-    extra: Mapping[str, str],
-    config: EvaluatorConfig,
-    host: CommandHost,
-) -> Ended:
-    return host.processes.run(
-        Command(
-            argv=argv,
-            cwd=surface,
-            env=allowed_environment(host.ambient, host.environment, home, home / "tmp", extra),
-            limits=Limits(
-                wall_ms=config.timeout_ms,
-                stdout_bytes=config.max_capture_bytes,
-                stderr_bytes=config.max_capture_bytes,
-                grace_ms=GRACE_MS,
-                file_bytes=MAX_FILE_BYTES,
-            ),
-        ),
-        host.cancellation,
-    )
-
-
-def _read(config: EvaluatorConfig, ended: Ended, surface: Path, home: Path, paths: frozenset[str]) -> Measured:
+def _read(check: _Check, ended: Ended, paths: frozenset[str]) -> Measured:
     """The cases of a command that ended; one that did not end by itself did not run."""
+    config = check.config
     match ended.verdict:
         case "timed-out":
-            return _unavailable(config, f"it did not end within {config.timeout_ms} ms", outcome="timed-out")
+            return unavailable(config, f"it did not end within {config.timeout_ms} ms", outcome="timed-out")
         case "cancelled":
-            return _unavailable(config, "it was cancelled", outcome="cancelled")
+            return unavailable(config, "it was cancelled", outcome="cancelled")
         case "output-limit":
-            return _unavailable(config, f"it wrote more than {config.max_capture_bytes} bytes")
+            return unavailable(config, f"it wrote more than {config.max_capture_bytes} bytes")
         case "spawn-error":
-            return _unavailable(config, ended.detail or "it could not be started")
+            return unavailable(config, check.words(ended.detail or "it could not be started"))
         case "signaled":
-            return _unavailable(config, f"it was ended by signal {ended.signal}")
+            return unavailable(config, f"it was ended by signal {ended.signal}")
         case "exited":
             pass
     if not ended.is_quiescent:
-        return _unavailable(config, f"{ended.remaining} of its processes could not be ended")
-    surfaces = (str(surface), str(surface.resolve()), str(home))
-    output = normalise((ended.stdout + b"\n" + ended.stderr).decode("utf-8", "replace"), surfaces)
+        return unavailable(config, f"{ended.remaining} of its processes could not be ended")
+    output = check.words((ended.stdout + b"\n" + ended.stderr).decode("utf-8", "replace"))
+    cases: dict[str, Case] = {}
     if config.result_format == "junit":
-        cases = _junit(config, surface, surfaces, paths)
-        if isinstance(cases, str):
-            return _unavailable(config, cases, duration_ms=ended.duration_ms)
-    else:
-        cases = {}
+        told = _junit(check, paths)
+        if isinstance(told, str):
+            return unavailable(config, told, duration_ms=ended.duration_ms)
+        cases = told
     cases[config.id] = _overall(config, ended, output, paths, has_cases=bool(cases))
     return Measured("completed", cases, duration_ms=ended.duration_ms)
 
@@ -231,31 +262,36 @@ def _overall(config: EvaluatorConfig, ended: Ended, output: str, paths: frozense
     return Case("failed", located or (make_finding(config.id, "failed", message, output, paths=paths),))
 
 
-def _junit(
-    config: EvaluatorConfig, surface: Path, surfaces: tuple[str, ...], paths: frozenset[str]
-) -> dict[str, Case] | str:
+def _junit(check: _Check, paths: frozenset[str]) -> dict[str, Case] | str:
     """The cases of the report that the command left in its copy, or why there are none."""
+    config, surfaces = check.config, (str(check.surface), str(check.home))
     try:
-        with open_root(surface) as root:
+        with open_root(check.surface) as root:
             raw = read_file_at(root, to_raw(config.report_path or ""), max_bytes=MAX_REPORT_BYTES)
         found = parse_junit(raw)
     except SavantError as error:
-        return f"it left no JUnit report: {error.message}"
+        return f"it left no JUnit report: {check.words(error.message)}"
     if not found:
         return "it ran no test"
     cases: dict[str, Case] = {}
+    told: dict[str, int] = {}
     for case in found:
-        name = check_name(config.id, case.classname, case.name)
+        words = normalise_name(case.classname, surfaces), normalise_name(case.name, surfaces)
+        name = check_name(config.id, *words)
+        told[name] = told.get(name, 0) + 1
+        if told[name] > 1:
+            name = check_name(config.id, *words, f"#{told[name]}")
         findings: tuple[Finding, ...] = ()
         if case.status == "failed":
-            message, text = normalise(case.message, surfaces), normalise(case.text, surfaces)
-            findings = (make_finding(name, "failed", message, text, paths=paths),)
-        cases[name] = Case(case.status, findings)
+            findings = (make_finding(name, "failed", check.words(case.message), check.words(case.text), paths=paths),)
+        if name not in cases or is_worse(case.status, cases[name].status):
+            cases[name] = Case(case.status, findings)
     return cases
 
 
-def _unavailable(
+def unavailable(
     config: EvaluatorConfig, why: str, *, outcome: EvaluatorOutcome = "unavailable", duration_ms: int = 0
 ) -> Measured:
+    """An evaluator that did not run, and why."""
     finding = make_finding(config.id, "unavailable", f"DID NOT RUN: {why}", "", paths=frozenset())
     return Measured(outcome, {config.id: Case("unavailable", (finding,))}, why, duration_ms)

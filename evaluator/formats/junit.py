@@ -77,7 +77,7 @@ class _Reader:
         self._message = ""
         self._text: list[str] = []
 
-    def doctype(self, name: str, public: str | None, system: str | None) -> None:
+    def doctype(self, *_: str | None) -> None:
         raise _refused("it declares a document type")
 
     def start(self, tag: str, attributes: dict[str, str]) -> None:

@@ -1,0 +1,259 @@
+"""Proof that a Python tool judges the candidate's copy, and not what it was installed from.
+
+At sandbox level S0 the copy lies elsewhere than the checkout. An editable install (or an installed copy of the project
+itself) would then make a test import the person's files and not the candidate's: a false pass. So before a tool runs,
+its own interpreter is asked, with its own options and in the very environment of the check, where every name that the
+copy defines would be imported from. What is found elsewhere is put first on the path: the copy's folder that holds it,
+and for what the candidate removed but the checkout still has, a module that is "not found". Then it is asked again. If
+the answer is still elsewhere, the check does not run.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+from typing import Final
+from urllib.parse import unquote, urlsplit
+
+import msgspec
+
+from evaluator.toolchain import Interpreter, Toolchain
+
+SOURCE_ROOTS: Final = ("", "src", "lib", "python")
+"""Folders of a project whose packages are imported by their own name."""
+
+AUXILIARY: Final = frozenset(
+    {"tests", "test", "docs", "doc", "examples", "example", "scripts", "tools", "benchmarks", "bench"}
+)
+"""Folders of a project that some other installed distribution may own the name of; no tool imports them by it."""
+
+MAX_NAMES: Final = 5_000
+MAX_DEPTH: Final = 4
+
+PROBE: Final = """\
+import importlib.metadata, importlib.util, json, sys
+found, spread, places, projects = {}, [], [], []
+for name, module in list(sys.modules.items()):
+    mapping = getattr(module, "MAPPING", None) if name.startswith("__editable__") else None
+    if isinstance(mapping, dict):
+        places += [str(place) for place in mapping.values()]
+for distribution in importlib.metadata.distributions():
+    try:
+        direct = json.loads(distribution.read_text("direct_url.json") or "{}")
+        if direct.get("dir_info", {}).get("editable"):
+            projects.append(str(direct["url"]))
+    except Exception:
+        continue
+for name in json.load(sys.stdin):
+    try:
+        spec = importlib.util.find_spec(name)
+    except ModuleNotFoundError:
+        continue
+    except BaseException:
+        found[name] = []
+        continue
+    if spec is None:
+        continue
+    where = [str(place) for place in spec.submodule_search_locations or ()]
+    if spec.origin not in (None, "built-in", "frozen", "namespace"):
+        where.append(str(spec.origin))
+    else:
+        spread.append(name)
+    found[name] = where
+print()
+print(json.dumps({"stdlib": sorted(sys.stdlib_module_names), "found": found, "spread": spread, "path": sys.path,
+    "places": places, "projects": projects, "prefix": sys.prefix}))
+"""
+"""Asks an interpreter where names would be imported from, without importing them."""
+
+ABSENT: Final = "raise ModuleNotFoundError(f'No module named {__name__!r}', name=__name__)\n"
+"""A module that is not there."""
+
+Ask = Callable[[Interpreter, bytes, Mapping[str, str]], bytes | None]
+"""Runs an interpreter with the probe: interpreter, standard input, extra environment -> its output, or None."""
+
+
+class _Answer(msgspec.Struct, frozen=True):
+    stdlib: frozenset[str]
+    found: dict[str, list[str]]
+    spread: frozenset[str]
+    path: list[str]
+    places: list[str]
+    projects: list[str]
+    prefix: str
+
+
+@dataclass(frozen=True, slots=True)
+class Isolation:
+    """What makes a tool judge the copy: extra environment; or, in ``problem``, why it cannot be had."""
+
+    environment: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    problem: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Grounds:
+    """The folders that places are judged by, all real paths."""
+
+    surface: Path
+    absent: Path
+    checkout: Path | None
+    kept: tuple[Path, ...]
+
+    def is_inside(self, place: str) -> bool:
+        """Whether a place is the copy's, or the note that there is nothing."""
+        real = Path(os.path.realpath(place))
+        return real.is_relative_to(self.surface) or real.is_relative_to(self.absent)
+
+    def of_checkout(self, place: str, prefix: str) -> Path | None:
+        """A place of the checkout, relative to it, that is neither the copy's nor an installed package."""
+        real = Path(os.path.realpath(place))
+        if self.checkout is None or not real.is_relative_to(self.checkout) or self.is_inside(place):
+            return None
+        installed = Path(os.path.realpath(prefix))
+        if installed != self.checkout and installed.is_relative_to(self.checkout) and real.is_relative_to(installed):
+            return None
+        return None if any(real.is_relative_to(folder) for folder in self.kept) else real.relative_to(self.checkout)
+
+
+def isolate(
+    interpreter: Interpreter,
+    surface: Path,
+    ask: Ask,
+    toolchain: Toolchain,
+    absent: Path,
+    *,
+    wanted: tuple[str, ...] = (),
+) -> Isolation:
+    """Prove that an interpreter imports the copy's modules from the copy.
+
+    :param absent: an existing folder outside the copy for the modules that are not there.
+    :param wanted: folders of the copy that the tool expects on its path, as ``python -m`` does the working directory.
+    """
+    grounds = _grounds(surface, absent, toolchain)
+    paths = list(wanted)
+    facts = _asked(ask, interpreter, (), paths)
+    if facts is None:
+        return Isolation(problem="the interpreter could not be asked where it imports from")
+    roots = (*SOURCE_ROOTS, *_mirrored(facts, grounds))
+    names = module_names(surface, roots)
+    gone: dict[str, str] = {}
+    if grounds.checkout is not None and roots != SOURCE_ROOTS:
+        there = module_names(grounds.checkout, roots[len(SOURCE_ROOTS) :], without=grounds.kept)
+        gone = {name: root for name, root in there.items() if name not in names}
+    if len(names) > MAX_NAMES or len(gone) > MAX_NAMES:
+        return Isolation(problem=f"there are more than {MAX_NAMES} modules to look at")
+    answer = _asked(ask, interpreter, (*names, *gone), paths)
+    outside = None if answer is None else _outside(answer, names, gone, grounds)
+    if outside:
+        paths = [*dict.fromkeys(str(surface / names[name]) for name in outside if name in names), *paths]
+        _write_absent(absent, [name for name in outside if name in gone])
+        paths = [*dict.fromkeys([*paths, str(absent)])]
+        answer = _asked(ask, interpreter, (*names, *gone), paths)
+        outside = None if answer is None else _outside(answer, names, gone, grounds)
+    if outside is None:
+        return Isolation(problem="the interpreter could not be asked where it imports from")
+    if outside:
+        shown = ", ".join(sorted(outside)[:3])
+        return Isolation(
+            problem=f"the tool would import {shown} from outside the candidate "
+            "(an editable install or an installed copy)"
+        )
+    return Isolation(MappingProxyType({"PYTHONPATH": os.pathsep.join(paths)} if paths else {}))
+
+
+def _grounds(surface: Path, absent: Path, toolchain: Toolchain) -> _Grounds:
+    checkout = None if toolchain.checkout is None else toolchain.checkout.resolve()
+    kept = () if checkout is None else tuple((checkout / folder).resolve() for folder in toolchain.folders)
+    return _Grounds(surface.resolve(), absent.resolve(), checkout, kept)
+
+
+def _asked(ask: Ask, interpreter: Interpreter, names: Iterable[str], paths: Iterable[str]) -> _Answer | None:
+    joined = os.pathsep.join(paths)
+    raw = ask(interpreter, json.dumps(sorted(names)).encode(), {"PYTHONPATH": joined} if joined else {})
+    if raw is None:
+        return None
+    try:
+        return msgspec.json.decode(raw.splitlines()[-1], type=_Answer)
+    except (msgspec.DecodeError, IndexError, RecursionError):
+        return None
+
+
+def _mirrored(answer: _Answer, grounds: _Grounds) -> list[str]:
+    """The folders of the checkout that the interpreter imports from, as folders of the copy."""
+    holders = [*answer.path, *(os.path.dirname(place) for place in answer.places)]  # noqa: PTH120
+    for url in answer.projects:
+        parts = urlsplit(url)
+        if parts.scheme == "file":
+            holders += [os.path.join(unquote(parts.path), root) for root in SOURCE_ROOTS]  # noqa: PTH118
+    found = (grounds.of_checkout(holder, answer.prefix) for holder in holders if holder.startswith("/"))
+    return [*dict.fromkeys("" if str(place) == "." else str(place) for place in found if place is not None)]
+
+
+def _outside(answer: _Answer, names: Mapping[str, str], gone: Mapping[str, str], grounds: _Grounds) -> frozenset[str]:
+    """The names that would be imported from where they must not."""
+
+    def leaks(name: str, places: list[str]) -> bool:
+        if name in gone:
+            return any(grounds.of_checkout(place, answer.prefix) is not None for place in places[:1])
+        judged = places[:1] if name in answer.spread else places
+        if judged and all(grounds.is_inside(place) for place in judged):
+            return False
+        is_other = name.partition(".")[0] in AUXILIARY and names[name] == ""
+        return not is_other or any(grounds.of_checkout(place, answer.prefix) is not None for place in places)
+
+    known = {*names, *gone}
+    return frozenset(
+        name
+        for name, places in answer.found.items()
+        if name in known and name.partition(".")[0] not in answer.stdlib and leaks(name, places)
+    )
+
+
+def module_names(folder: Path, roots: Iterable[str], without: tuple[Path, ...] = ()) -> dict[str, str]:
+    """Every importable name below the source roots of a folder, down through namespace packages, with its root.
+
+    :returns: at most one name more than :data:`MAX_NAMES`.
+    """
+    names: dict[str, str] = {}
+    for root in roots:
+        start = folder / root
+        if start.is_dir() and not start.is_symlink():
+            for name in _names(start, without, MAX_DEPTH):
+                names.setdefault(name, root)
+                if len(names) > MAX_NAMES:
+                    return names
+    return names
+
+
+def _names(folder: Path, without: tuple[Path, ...], depth: int) -> Iterator[str]:
+    try:
+        entries = sorted(folder.iterdir())
+    except OSError:
+        return
+    for entry in entries:
+        name = entry.name.removesuffix(".py")
+        if not name.isidentifier() or name.startswith("__"):
+            continue
+        if entry.name.endswith(".py") and entry.is_file():
+            yield name
+        elif entry.is_dir() and entry not in without and entry.resolve() not in without:
+            if (entry / "__init__.py").is_file():
+                yield name
+            elif depth > 1 and not entry.is_symlink():
+                inner = [f"{name}.{child}" for child in _names(entry, without, depth - 1)]
+                if inner:
+                    yield name
+                    yield from inner
+
+
+def _write_absent(folder: Path, names: Iterable[str]) -> None:
+    for name in names:
+        path = folder.joinpath(*name.split("."))
+        if not path.is_dir():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.with_name(path.name + ".py").write_text(ABSENT, encoding="utf-8")

@@ -1,0 +1,107 @@
+"""Failure classes, their floors, and what a policy may say."""
+
+from __future__ import annotations
+
+from typing import get_args
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from evaluator.documents import EvaluatorConfig, Policy
+from evaluator.policy import FLOORS, SEVERITY, UNMAPPED, floor_of, recommendation_of, verify_policy
+from savant.contracts.errors import RefusedInput
+from synthesis.documents import Recommendation
+from tests.evaluator.kit import built_in, config_of, policy_of
+
+GOOD = config_of("tests")
+
+
+def refusal(policy: Policy) -> str:
+    with pytest.raises(RefusedInput) as caught:
+        verify_policy(policy)
+    assert caught.value.code == "refused.evaluator-policy"
+    return caught.value.message
+
+
+def test_every_recommendation_has_a_place() -> None:
+    """The order knows each recommendation once, accept at the bottom, abort at the top."""
+    assert sorted(SEVERITY.values()) == list(range(len(get_args(Recommendation))))
+    assert sorted(SEVERITY, key=SEVERITY.__getitem__)[0::4] == ["accept", "abort"]
+
+
+def test_no_floor_accepts() -> None:
+    """No class is acceptable, and an unknown one asks for a person."""
+    assert "accept" not in FLOORS.values()
+    assert floor_of("never-heard-of") == UNMAPPED == "architect-review"
+
+
+@pytest.mark.parametrize("name", [*FLOORS, "unknown"])
+@pytest.mark.parametrize("word", get_args(Recommendation))
+def test_a_rule_raises_and_never_lowers(name: str, word: Recommendation) -> None:
+    """A rule at or above its floor is taken; one below is refused, and would not be followed either."""
+    policy = policy_of(GOOD, rules={name: word})
+    if SEVERITY[word] >= SEVERITY[floor_of(name)]:
+        verify_policy(policy)
+        assert recommendation_of(policy, name) == word
+    else:
+        assert "may not be lowered" in refusal(policy)
+        assert recommendation_of(policy, name) == floor_of(name)
+
+
+@given(rules=st.dictionaries(st.sampled_from([*FLOORS, "x"]), st.sampled_from(get_args(Recommendation))))
+def test_no_policy_lowers(rules: dict[str, Recommendation]) -> None:
+    """Whatever the rules, each class keeps its floor; a class without a rule has exactly that."""
+    policy = policy_of(GOOD, rules=rules)
+    for name in (*FLOORS, "x"):
+        made = recommendation_of(policy, name)
+        assert SEVERITY[made] >= SEVERITY[floor_of(name)]
+        assert name in rules or made == floor_of(name)
+
+
+def test_repeats_are_refused() -> None:
+    """Two evaluators of one name and two rules for one class are refused; two of each that differ are not."""
+    assert "share a name" in refusal(policy_of(GOOD, config_of("tests", timeout_ms=1)))
+    twice = (
+        policy_of(GOOD, rules={"a": "abort"}).recommendations
+        + policy_of(rules={"a": "architect-review"}).recommendations
+    )
+    assert "same failure class" in refusal(policy_of(GOOD, recommendations=twice))
+    verify_policy(policy_of(GOOD, config_of("lint"), rules={"a": "abort", "b": "architect-review"}))
+
+
+@pytest.mark.parametrize(
+    ("config", "words"),
+    [
+        (config_of("a:b"), "colon"),
+        (config_of(argv=()), "no command"),
+        (config_of(report_path=None), "a report belongs"),
+        (config_of(result_format="exit-status"), "a report belongs"),
+        (config_of(report_path="../out.xml"), "'..'"),
+        (config_of(report_path="/out.xml"), "absolute"),
+        (config_of(timeout_ms=0), "no time"),
+        (built_in(kind="forbidden-paths", patterns=("a//b",)), "a//b"),
+        (built_in(rule="no-regression"), "judged alone"),
+        (built_in(argv=("true",)), "judged alone"),
+        (built_in(result_format="junit", report_path="x"), "judged alone"),
+    ],
+)
+def test_an_evaluator_that_could_never_run_is_refused(config: EvaluatorConfig, words: str) -> None:
+    """What could never be judged is refused before a provider is called, and named."""
+    message = refusal(policy_of(config))
+    assert words in message
+    assert config.id in message
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        GOOD,
+        config_of(result_format="exit-status", report_path=None),
+        built_in(),
+        built_in(kind="forbidden-paths", patterns=("secrets/**",)),
+    ],
+)
+def test_a_plain_evaluator_is_taken(config: EvaluatorConfig) -> None:
+    """The positive control: each kind of evaluator as it is meant."""
+    verify_policy(policy_of(config))
