@@ -12,7 +12,8 @@ from savant.cli.places import Places
 from savant.contracts.envelope import parse_envelope
 from savant.contracts.errors import SavantError, Unverifiable, UsageError
 from savant.contracts.registry import Registry
-from savant.identity.pins import LedgerPin, find_pin, read_pins
+from savant.identity.documents import LedgerPin
+from savant.identity.pins import find_pin, read_pins
 from savant.ledger.ed25519 import Ed25519Verifier
 from savant.ledger.log import verify_store
 from savant.ledger.place import is_ledger, ledger_directory
