@@ -13,7 +13,7 @@ from savant.cli.options import format_option, repository_option
 from savant.cli.render import Output, table
 
 if TYPE_CHECKING:
-    from admission.documents import Acknowledgement, Decision
+    from admission.documents import Decision
     from driver.admit import Admission
     from driver.history import RunHistory
     from savant.cli.workbench import Workbench
@@ -107,9 +107,10 @@ def decide_again(bench: Workbench, history: RunHistory) -> Admission:
     :raises Unverifiable: ``unverifiable.run-incomplete`` when the run never had a candidate ready.
     """
     from admission.acknowledge import verify_acknowledgement
-    from admission.documents import Acknowledgement, Request
+    from admission.documents import Request
     from driver.admit import admit as admit_chain
-    from driver.admit import chain_of, recompute
+    from driver.admit import recompute
+    from driver.chain import acknowledgements_of, chain_of
     from runner.documents import Candidate
     from runner.snapshot import BaseSnapshot
     from savant.ledger.ed25519 import Ed25519Verifier
@@ -120,24 +121,14 @@ def decide_again(bench: Workbench, history: RunHistory) -> Admission:
     verifier = Ed25519Verifier()
     acknowledgements = [
         verify_acknowledgement(item, requester=request.document.requester, verifier=verifier)
-        for item in _current(history.all(Acknowledgement), candidate.digest)
+        for item in acknowledgements_of(history, candidate.digest)
     ]
     return admit_chain(
-        lambda recomputed: chain_of(history, request.document, snapshot.manifest.digest, recomputed),
+        lambda recomputed: chain_of(history, snapshot, recomputed, request.document),
         recompute(snapshot, candidate.document, bench.store),
         requester=request.document.requester,
         acknowledgements=acknowledgements,
     )
-
-
-def _current(found: list[Sealed[Acknowledgement]], candidate_digest: str) -> list[Sealed[Acknowledgement]]:
-    """The newest acknowledgement of each condition of the candidate."""
-    newest = {
-        item.document.statement.condition: item
-        for item in found
-        if item.document.statement.candidate_digest == candidate_digest
-    }
-    return list(newest.values())
 
 
 @click.command("acknowledge", help="Sign with your own SSH key that you saw a condition of a run's decision.")
