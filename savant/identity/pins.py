@@ -6,6 +6,7 @@ makes ``verified`` more than ``self-consistent``. One canonical JSON file, repla
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final
@@ -14,6 +15,7 @@ from savant.contracts.document import accept, seal
 from savant.contracts.errors import RefusedInput
 from savant.contracts.scalars import as_set
 from savant.files.atomic import lock, read_optional, write_atomic
+from savant.files.paths import to_text
 from savant.identity.documents import LedgerPin, Pins
 
 PIN_FILE: Final = "pins.json"
@@ -46,13 +48,18 @@ def read_pins(config: Path) -> Pins:
 
 def find_pin(pins: Pins, repository: Path) -> LedgerPin | None:
     """The pin of a repository, by its common git directory."""
-    name = str(repository.resolve())
+    name = _name(repository)
     return next((pin for pin in pins.ledgers if pin.repository == name), None)
+
+
+def _name(repository: Path) -> str:
+    """The repository's real path, spelt as paths are in documents."""
+    return to_text(os.fsencode(repository.resolve()))
 
 
 def add_pin(config: Path, repository: Path, *, ledger: str, root_keyid: str) -> None:
     """Remember the ledger of a repository, replacing what was remembered of it."""
-    pin = LedgerPin(repository=str(repository.resolve()), ledger=ledger, root_keyid=root_keyid)
+    pin = LedgerPin(repository=_name(repository), ledger=ledger, root_keyid=root_keyid)
 
     def change(pins: Pins) -> Pins:
         others = [known for known in pins.ledgers if known.repository != pin.repository]
