@@ -15,6 +15,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 
 from savant.contracts.errors import Conflict, PortError, RefusedInput, SavantError, Unverifiable
 from savant.contracts.twins import CountingEntropy
+from savant.files.atomic import fsync_directory, write_atomic
 from savant.identity import keys as module
 from savant.identity.keys import (
     MAX_KEY_BYTES,
@@ -189,7 +190,7 @@ def test_no_failure_leaves_half_a_folder(failing: int, tmp_path: Path, monkeypat
         if calls > failing:
             raise PortError("port.disk", "The disk is full.")
 
-    real_write, real_sync = module.write_atomic, module.fsync_directory
+    real_write, real_sync = write_atomic, fsync_directory
 
     def write(path: Path, data: bytes, *, mode: int) -> None:
         count()
@@ -273,7 +274,7 @@ def ssh_keygen(*arguments: object) -> str:
 def test_ssh_keygen_reads_what_we_write(made: KeySet) -> None:
     """The public half and the fingerprint of every file are the ones we print."""
     assert made.root is not None
-    for name, signer in {"root": made.root, **made.signers}.items():
+    for name, signer in (("root", made.root), *made.signers.items()):
         path = made.directory / name
         assert ssh_keygen("-y", "-f", path).split()[:2] == PublicKey(signer.public_raw).line.split()
     assert made.root.keyid in ssh_keygen("-l", "-f", made.directory / "root")
@@ -285,6 +286,12 @@ def test_we_read_what_ssh_keygen_writes(tmp_path: Path) -> None:
     path = tmp_path / "id"
     ssh_keygen("-q", "-t", "ed25519", "-N", "", "-f", path)
     assert load_private_key(path).keyid in ssh_keygen("-l", "-f", path)
-    for name, arguments in {"locked": ("ed25519", "-N", "secret-word"), "rsa": ("rsa", "-b", "2048", "-N", "")}.items():
+    others: dict[str, tuple[str, ...]] = {
+        "locked": ("ed25519", "-N", "secret-word"),
+        "rsa": ("rsa", "-b", "2048", "-N", ""),
+    }
+    for name, arguments in others.items():
         ssh_keygen("-q", "-f", tmp_path / name, "-t", *arguments)
-        assert code_of(lambda at=tmp_path / name: load_private_key(at)) == "refused.key-format"
+        with pytest.raises(RefusedInput) as caught:
+            load_private_key(tmp_path / name)
+        assert caught.value.code == "refused.key-format"
