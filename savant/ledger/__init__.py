@@ -14,8 +14,9 @@ from savant.ledger.log import Ledger, Mode, verify_store
 from savant.ledger.memstore import MemoryStore
 from savant.ledger.place import Root, create_ledger, is_ledger, ledger_directory, open_ledger
 from savant.ledger.record import Bodies, Observed, RecordRef, observation
+from savant.ledger.report import Pin, PinnedCheckpoint, VerificationReport
 from savant.ledger.sqlitestore import SqliteStore
-from savant.ledger.verify import Pin, PinnedCheckpoint, VerificationReport, verify_ledger
+from savant.ledger.verify import verify_ledger
 
 __all__ = [
     "DOCUMENTS",

@@ -12,14 +12,15 @@ from typing import Final, cast
 
 from savant.contracts.document import Document, accept
 from savant.contracts.envelope import PAYLOAD_TYPE, pae, parse_envelope
-from savant.contracts.errors import RefusedInput, VerificationError
+from savant.contracts.errors import Conflict, RefusedInput, VerificationError
 from savant.contracts.registry import Registry
 from savant.contracts.scalars import as_set
-from savant.contracts.signing import Verifier
+from savant.contracts.signing import Signer, Verifier
 from savant.ledger.checkpoint import origin_of
-from savant.ledger.documents import Continues, Genesis, KeyEntry, Keyring, Recovery, RootStatement
+from savant.ledger.documents import Continues, Genesis, KeyEntry, Keyring, Recovery, Role, RootStatement
 from savant.ledger.keyring import ValidKeys, open_keys, replace_keys, verify_role
 from savant.ledger.record import NO_PREVIOUS, Statement, accept_body, line_digest, parse_statement
+from savant.ledger.report import Pin
 from savant.ledger.sshkey import PublicKey, parse_public_line
 from savant.ledger.sshsig import verify_sshsig
 
@@ -132,3 +133,36 @@ def _verify_place(is_here: bool) -> None:
         raise VerificationError(
             "unverified.foreign-statement", "The root statement was made for another ledger or another place in it."
         )
+
+
+def verify_pin(authority: Authority, pin: Pin | None) -> None:
+    """Return if the ledger is the one that a person's configuration names, or if it names none.
+
+    :raises Conflict: ``conflict.foreign-ledger``.
+    """
+    if pin is not None and (
+        pin.ledger not in (None, authority.ledger) or pin.root_keyid not in (None, authority.root.keyid)
+    ):
+        raise Conflict(
+            "conflict.foreign-ledger",
+            f"This is the ledger {authority.ledger}, not the one your configuration names.",
+            untouched="Nothing was read into a run or written.",
+            fix="If the ledger was replaced on purpose, remove its pin from your configuration.",
+        )
+
+
+def own_signers(authority: Authority, signers: Mapping[Role, Signer], seq: int) -> Mapping[Role, Signer]:
+    """The signers, if each has a key of its role that is valid for record ``seq``.
+
+    :raises RefusedInput: ``refused.foreign-key``.
+    """
+    for role, signer in signers.items():
+        keys = [bytes.fromhex(entry.public_key) for entry in authority.keys.keys_of(role, seq)]
+        if signer.public_raw not in keys:
+            raise RefusedInput(
+                "refused.foreign-key",
+                f"The {role} key {signer.keyid} is not in the keyring of this ledger.",
+                untouched="Nothing was appended.",
+                fix="Use the keys that belong to this ledger, or let the root add this key.",
+            )
+    return MappingProxyType(dict(signers))

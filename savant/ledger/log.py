@@ -12,7 +12,6 @@ import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from enum import Enum
-from types import MappingProxyType
 from typing import Final
 
 from savant.contracts.document import Document, Sealed, kind_of
@@ -20,7 +19,6 @@ from savant.contracts.envelope import parse_envelope
 from savant.contracts.errors import (
     CommittedButIncomplete,
     Conflict,
-    RefusedInput,
     SavantError,
     Unverifiable,
     UsageError,
@@ -28,7 +26,7 @@ from savant.contracts.errors import (
 )
 from savant.contracts.registry import Registry
 from savant.contracts.signing import Signer
-from savant.ledger.authority import Authority, advance, open_genesis
+from savant.ledger.authority import Authority, advance, open_genesis, own_signers, verify_pin
 from savant.ledger.checkpoint import Checkpoint, parse_checkpoint, sign_checkpoint, verify_checkpoint
 from savant.ledger.documents import Head, Recovery, Role, RootStatement, RunClose
 from savant.ledger.head import (
@@ -55,7 +53,8 @@ from savant.ledger.record import (
     must_reference,
     parse_statement,
 )
-from savant.ledger.verify import Pin, VerificationReport, verify_ledger
+from savant.ledger.report import Pin, VerificationReport
+from savant.ledger.verify import verify_ledger
 
 CHECKPOINT_EVERY: Final = 256
 """Records between two checkpoints, at most."""
@@ -117,9 +116,9 @@ class Ledger:
             tail = transaction.tail()
             self._authority, _ = open_genesis(first, verifier)
             self._known_size = 1
-            _verify_pin(self._authority, pin)
+            verify_pin(self._authority, pin)
             self._follow_authority(tail.size)
-            self._signers = _own_signers(self._authority, signers, tail.size)
+            self._signers = own_signers(self._authority, signers, tail.size)
             if not is_recovering:
                 self._verify_head(transaction, tail)
 
@@ -383,28 +382,3 @@ def _verify_root(frontier: Frontier, last: Checkpoint | None) -> None:
         raise VerificationError(
             "unverified.consistency", f"The lines no longer lead to the checkpoint of size {last.size}."
         )
-
-
-def _verify_pin(authority: Authority, pin: Pin | None) -> None:
-    if pin is not None and (
-        pin.ledger not in (None, authority.ledger) or pin.root_keyid not in (None, authority.root.keyid)
-    ):
-        raise Conflict(
-            "conflict.foreign-ledger",
-            f"This is the ledger {authority.ledger}, not the one your configuration names.",
-            untouched="Nothing was read into a run or written.",
-            fix="If the ledger was replaced on purpose, remove its pin from your configuration.",
-        )
-
-
-def _own_signers(authority: Authority, signers: Mapping[Role, Signer], size: int) -> Mapping[Role, Signer]:
-    for role, signer in signers.items():
-        keys = [bytes.fromhex(entry.public_key) for entry in authority.keys.keys_of(role, size)]
-        if signer.public_raw not in keys:
-            raise RefusedInput(
-                "refused.foreign-key",
-                f"The {role} key {signer.keyid} is not in the keyring of this ledger.",
-                untouched="Nothing was appended.",
-                fix="Use the keys that belong to this ledger, or let the root add this key.",
-            )
-    return MappingProxyType(dict(signers))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -42,7 +43,7 @@ def code_of(call: Any) -> str:
 
 def test_every_kind_has_its_role_and_no_other() -> None:
     """The table, read as the design states it."""
-    expected = {
+    expected: dict[str, set[str]] = {
         "savant.synthesis.session/v1": {"driver"},
         "savant.providerport.request/v1": {"provider-host"},
         "savant.runner.receipt/v1": {"runner"},
@@ -68,7 +69,7 @@ def test_every_kind_has_its_role_and_no_other() -> None:
             if role in roles:
                 verify_role(role, kind)
             else:
-                assert code_of(lambda r=role, k=kind: verify_role(r, k)) == "unverified.role"
+                assert code_of(partial(verify_role, role, kind)) == "unverified.role"
 
 
 def test_only_this_packages_inner_documents_have_no_signer() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import pytest
@@ -40,7 +40,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
     made.close()
 
 
-def code_of(call: Callable[[], object]) -> str:
+def code_of(call: Callable[..., object]) -> str:
     with pytest.raises(SavantError) as caught:
         call()
     return caught.value.code
@@ -174,7 +174,7 @@ class Broken:
         self.transactions += 1
         self.check(f"transaction {self.transactions}")
         with self.inner.transaction() as transaction:
-            yield BrokenTransaction(self, transaction)  # type: ignore[misc]
+            yield cast("Transaction", BrokenTransaction(self, transaction))
             self.check("commit")
 
     def check(self, name: str) -> None:

@@ -420,7 +420,7 @@ def test_bodies_elsewhere_are_shown_only_when_handed_in(kit: Any) -> None:
     report = kit.verify(evidence, ledger.pin, bodies=shelf)
     assert (report.outcome, report["bodies"].code) == ("incomplete", "unverifiable.body-missing")
     shelf.error = None
-    shelf.kept = dict.fromkeys(shelf.kept, kit.note("y").raw)
+    shelf.kept = {name: kit.note("y").raw for name in shelf.kept}
     report = kit.verify(evidence, ledger.pin, bodies=shelf)
     assert (report.outcome, report["bodies"].code) == ("failed", "unverified.digest")
 
@@ -435,3 +435,20 @@ def test_lines_are_split_only_where_they_end() -> None:
         with pytest.raises(RefusedInput) as caught:
             list(split_lines([bad]))
         assert caught.value.code == code
+
+
+@pytest.mark.parametrize("at_once", [1, 5, 12, 100])
+def test_the_answer_does_not_depend_on_how_many_signatures_are_checked_at_once(
+    kit: Any, sample: Any, at_once: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The earliest bad signature is named, in one batch or in many."""
+    from savant.ledger import verify as module
+
+    monkeypatch.setattr(module, "_SIGNATURES_AT_ONCE", at_once)
+    evidence, pin = sample
+    assert kit.verify(evidence, pin).outcome == "verified"
+    twice_edited = edit(
+        kit, with_lines(evidence, [*evidence.lines[:9], *edit(kit, evidence).lines[4:5], *evidence.lines[10:]])
+    )
+    report = kit.verify(twice_edited, pin)
+    assert (report["signatures"].status, report["signatures"].seq) == ("fail", 4)
