@@ -1,9 +1,9 @@
 """A whole run against its floor: ``python benchmarks/bench_run.py``. Agent and evaluators cost next to nothing here.
 
 The floor is a script that does the same necessary work with the same calls: its own interpreter and a bare one (the
-supervisor's), as many git processes, as many durable SQLite commits of the same size as the run wrote records, as many other processes, and the
-same trees written to the same disk and removed again (the candidate's copy and one fresh copy per command evaluator and
-tree it measures). What it has to do is counted from a real run, not assumed. Runs are interleaved and medians compared.
+supervisor's), as many git processes, as many durable SQLite commits of the same size as the run wrote records, as many
+other processes, and the same trees written to the same disk and removed again (the candidate's copy, and one fresh copy
+for the check). The records are counted in a real run. Runs are interleaved and medians compared.
 """
 
 from __future__ import annotations
@@ -38,8 +38,9 @@ for copy in range(copies):
     with tempfile.TemporaryFile() as requests:
         requests.write(b"\\n".join(facts.split(b" ")[2] for facts, _ in rows) + b"\\n")
         requests.seek(0)
-        with subprocess.Popen(["git", "cat-file", "--batch", "--buffer"], stdin=requests, stdout=subprocess.PIPE, cwd=repo,
-                              bufsize=1 << 18) as process:
+        with subprocess.Popen(
+            ["git", "cat-file", "--batch", "--buffer"], stdin=requests, stdout=subprocess.PIPE, cwd=repo, bufsize=1 << 18
+        ) as process:
             folders = set()
             for _, path in rows:
                 size = int(process.stdout.readline().split()[2])
@@ -99,9 +100,7 @@ def measure(folder: Path, files: int) -> dict[str, object]:
     # the run's git processes (snapshot, uncommitted files), the recipe and the check, the two copies they work in
     floor = [sys.executable, "-c", FLOOR, str(repository), str(scratch), str(records), "9", "2", "2"]
     seconds(floor, environment)
-    pairs = []
-    for _ in range(ROUNDS):
-        pairs.append((seconds(run, environment), seconds(floor, environment)))
+    pairs = [(seconds(run, environment), seconds(floor, environment)) for _ in range(ROUNDS)]
     ratio = statistics.median(a for a, _ in pairs) / statistics.median(b for _, b in pairs)
     shutil.rmtree(repository)
     return {

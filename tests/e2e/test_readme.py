@@ -26,7 +26,8 @@ def test_the_first_minutes_work_as_they_are_written(shop: Shop, monkeypatch: pyt
     """Every line of the block ends with 0, in order, and the checkout is as it was."""
     monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}:/usr/bin:/bin")
     shop.write("shop/totals.py", "import os\n\n\ndef total(amount):\n    return amount\n")
-    shop.write("tests/test_totals.py", "from shop.totals import total\n\n\ndef test_total():\n    assert total(2) == 2\n")
+    test = "from shop.totals import total\n\n\ndef test_total():\n    assert total(2) == 2\n"
+    shop.write("tests/test_totals.py", test)
     shop.write("pyproject.toml", '[tool.pytest.ini_options]\npythonpath = ["."]\n')
     shop.commit("something to tidy up")
     git(shop.path, "checkout", "-q", "-b", "work")
