@@ -136,18 +136,17 @@ def isolate(
     """
     grounds = _grounds(surface, absent, toolchain)
     paths = list(wanted)
-    facts = _asked(ask, interpreter, (), paths)
-    if facts is None:
-        return Isolation(problem="the interpreter could not be asked where it imports from")
-    roots = (*SOURCE_ROOTS, *_mirrored(facts, grounds))
-    names = module_names(surface, roots)
+    names = module_names(surface, SOURCE_ROOTS)
     gone: dict[str, str] = {}
-    if grounds.checkout is not None and roots != SOURCE_ROOTS:
-        there = module_names(grounds.checkout, roots[len(SOURCE_ROOTS) :], without=grounds.kept)
+    answer = _asked(ask, interpreter, names, paths)
+    mirrored = [] if answer is None else _mirrored(answer, grounds)
+    if grounds.checkout is not None and mirrored:
+        names = {**module_names(surface, mirrored), **names}
+        there = module_names(grounds.checkout, mirrored, without=grounds.kept)
         gone = {name: root for name, root in there.items() if name not in names}
+        answer = _asked(ask, interpreter, (*names, *gone), paths)
     if len(names) > MAX_NAMES or len(gone) > MAX_NAMES:
         return Isolation(problem=f"there are more than {MAX_NAMES} modules to look at")
-    answer = _asked(ask, interpreter, (*names, *gone), paths)
     outside = None if answer is None else _outside(answer, names, gone, grounds)
     if outside:
         paths = [*dict.fromkeys(str(surface / names[name]) for name in outside if name in names), *paths]

@@ -32,7 +32,7 @@ from runner.snapshot import BaseSnapshot
 from savant.contracts.canonical import encode_struct
 from savant.contracts.digest import digest
 from savant.contracts.document import Document, Sealed, seal
-from savant.contracts.errors import InternalError, RefusedInput, SavantError
+from savant.contracts.errors import InternalError, RefusedInput, SavantError, VerificationError
 from savant.contracts.scalars import as_set
 from savant.files.paths import to_raw
 from savant.process.identity import executable_digest
@@ -133,7 +133,9 @@ def _read_everything(inputs: EvaluationInputs) -> None:
     """Every changed content is read once, so that a damaged blob is found before anything runs."""
     for operation in inputs.candidate.document.operations:
         if operation.after is not None and operation.after.mode != "gitlink":
-            inputs.tree.read(to_raw(operation.path))
+            data = inputs.tree.read(to_raw(operation.path))
+            if digest(data) != operation.after.content_digest:
+                raise VerificationError("unverified.blob", f"The content of '{operation.path}' is not the sealed one.")
 
 
 def _measure(
