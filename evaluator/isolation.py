@@ -35,19 +35,25 @@ MAX_NAMES: Final = 5_000
 MAX_DEPTH: Final = 4
 
 PROBE: Final = """\
-import importlib.metadata, importlib.util, json, sys
+import importlib.util, json, os, sys
 found, spread, places, projects = {}, [], [], []
 for name, module in list(sys.modules.items()):
     mapping = getattr(module, "MAPPING", None) if name.startswith("__editable__") else None
     if isinstance(mapping, dict):
         places += [str(place) for place in mapping.values()]
-for distribution in importlib.metadata.distributions():
+for folder in sys.path:
     try:
-        direct = json.loads(distribution.read_text("direct_url.json") or "{}")
-        if direct.get("dir_info", {}).get("editable"):
-            projects.append(str(direct["url"]))
-    except Exception:
+        found_here = [entry for entry in os.listdir(folder or ".") if entry.endswith(".dist-info")]
+    except OSError:
         continue
+    for entry in found_here:
+        try:
+            with open(os.path.join(folder, entry, "direct_url.json"), encoding="utf-8") as file:
+                direct = json.load(file)
+            if direct["dir_info"]["editable"]:
+                projects.append(str(direct["url"]))
+        except (OSError, ValueError, LookupError, TypeError):
+            continue
 for name in json.load(sys.stdin):
     try:
         spec = importlib.util.find_spec(name)

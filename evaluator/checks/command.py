@@ -114,9 +114,16 @@ class _Check:
     def absent(self) -> Path:
         return self.place / "absent"
 
+    @property
+    def places(self) -> tuple[str, ...]:
+        """The folders whose names say nothing about the candidate: this check's own, and the checkout."""
+        checkout = self.host.toolchain.checkout
+        own = (self.surface, self.home, self.absent, self.place)
+        return tuple(map(str, own if checkout is None else (*own, checkout)))
+
     def words(self, text: str) -> str:
         """A text as it may be told: without the places of this check."""
-        return normalise(text, (str(self.surface), str(self.home)))
+        return normalise(text, self.places)
 
     def environment(self, extra: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
         host, path = self.host, self.host.toolchain.path()
@@ -264,7 +271,7 @@ def _overall(config: EvaluatorConfig, ended: Ended, output: str, paths: frozense
 
 def _junit(check: _Check, paths: frozenset[str]) -> dict[str, Case] | str:
     """The cases of the report that the command left in its copy, or why there are none."""
-    config, surfaces = check.config, (str(check.surface), str(check.home))
+    config = check.config
     try:
         with open_root(check.surface) as root:
             raw = read_file_at(root, to_raw(config.report_path or ""), max_bytes=MAX_REPORT_BYTES)
@@ -276,7 +283,7 @@ def _junit(check: _Check, paths: frozenset[str]) -> dict[str, Case] | str:
     cases: dict[str, Case] = {}
     told: dict[str, int] = {}
     for case in found:
-        words = normalise_name(case.classname, surfaces), normalise_name(case.name, surfaces)
+        words = normalise_name(case.classname, check.places), normalise_name(case.name, check.places)
         name = check_name(config.id, *words)
         told[name] = told.get(name, 0) + 1
         if told[name] > 1:
