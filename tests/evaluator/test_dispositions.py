@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import product
+from pathlib import Path
 from typing import get_args
 
 import pytest
@@ -62,3 +63,9 @@ def test_the_printed_table_is_the_table() -> None:
     lines = table_markdown().splitlines()
     assert [line.split("`")[1] for line in lines[2:]] == list(DISPOSITIONS)
     assert all(line.count("|") == 7 for line in lines)
+
+
+def test_the_contract_page_holds_the_table() -> None:
+    """The page about evaluation shows the table that is in force."""
+    page = Path(__file__).parents[2] / "docs" / "contracts" / "evaluator.md"
+    assert table_markdown() in page.read_text(encoding="utf-8")

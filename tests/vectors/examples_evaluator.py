@@ -1,0 +1,158 @@
+"""One example document of each kind of the evaluator: a regression found by tests, beside a scope that held."""
+
+from __future__ import annotations
+
+from evaluator.compose import compose
+from evaluator.documents import (
+    ClassRule,
+    Descriptor,
+    EvaluatorConfig,
+    Input,
+    NormaliserConfig,
+    Policy,
+    Receipt,
+    Result,
+    ResultBinding,
+)
+from savant.contracts.canonical import encode_struct
+from savant.contracts.digest import digest
+from savant.contracts.document import Document, digest_of, kind_of
+from savant.contracts.scalars import as_set
+from synthesis.documents import Check, Evaluation, Finding, Limitation
+
+COMMIT = "sha1:" + "1" * 40
+
+SCOPE = EvaluatorConfig(
+    id="scope",
+    evaluator="scope",
+    required=True,
+    rule="all-pass",
+    argv=(),
+    result_format="exit-status",
+    report_path=None,
+    timeout_ms=0,
+    max_capture_bytes=0,
+    patterns=(),
+    failure_class="scope-exceeded",
+)
+TESTS = EvaluatorConfig(
+    id="tests",
+    evaluator="command",
+    required=True,
+    rule="no-regression",
+    argv=("pytest", "-q", "--junit-xml=.savant-junit.xml"),
+    result_format="junit",
+    report_path=".savant-junit.xml",
+    timeout_ms=600_000,
+    max_capture_bytes=4_194_304,
+    patterns=(),
+    failure_class="mechanical-failure",
+)
+FINDING = Finding(
+    check="tests:tests.test_cart::test_empty",
+    status="failed",
+    path="tests/test_cart.py",
+    line=7,
+    message="AssertionError: assert None == 0",
+    excerpt="    def test_empty():\n>       assert total([]) == 0\nE       assert None == 0\n\n"
+    "tests/test_cart.py:7: AssertionError",
+)
+
+
+def examples() -> dict[str, Document]:
+    """The documents by kind: they fit each other, and compose to a recommendation to generate again."""
+    policy = Policy(
+        evaluators=as_set((SCOPE, TESTS)),
+        toolchain=(".venv", "node_modules"),
+        environment=("CI",),
+        recommendations=as_set((ClassRule(failure_class="forbidden-path", recommendation="abort"),)),
+        normalisers=(
+            NormaliserConfig(id="ruff-format", argv=("ruff", "format"), patterns=("**/*.py",), timeout_ms=60_000),
+        ),
+        max_findings=20,
+        max_finding_bytes=8_192,
+    )
+    descriptor = Descriptor(
+        evaluator="tests",
+        evaluator_kind="command",
+        version="1",
+        config_digest=digest(encode_struct(TESTS)),
+        executable_digest=digest(b"pytest"),
+        deterministic=False,
+        limitations=(),
+    )
+    given = Input(
+        evaluator="tests",
+        session_digest=digest(b"session"),
+        attempt_digest=digest(b"attempt"),
+        candidate_digest=digest(b"candidate"),
+        policy_digest=digest_of(policy),
+        base_commit=COMMIT,
+        base_manifest_digest=digest(b"base manifest"),
+        final_digest=digest(b"final manifest"),
+        measures_base=True,
+        toolchain_digest=digest(b"toolchain"),
+    )
+    result = Result(
+        evaluator="tests",
+        descriptor_digest=digest_of(descriptor),
+        input_digest=digest_of(given),
+        outcome="completed",
+        checks=(
+            _check("tests", "failed", "failed", "still-failing"),
+            _check("tests:tests.test_cart::test_empty", "failed", "passed", "regressed", FINDING),
+            _check("tests:tests.test_cart::test_full", "passed", "passed", None),
+        ),
+        failure_classes=("regression",),
+        limitations=(Limitation(source="evaluator.tests", text="The network was not cut off.", blocking=False),),
+        detail="",
+    )
+    scope = Result(
+        evaluator="scope",
+        descriptor_digest=digest(b"scope descriptor"),
+        input_digest=digest(b"scope input"),
+        outcome="completed",
+        checks=(_check("scope", "passed", None, None),),
+        failure_classes=(),
+        limitations=(),
+        detail="",
+    )
+    evaluation = compose(given.attempt_digest, given.candidate_digest, policy, (scope, result))
+    if not isinstance(evaluation, Evaluation):
+        raise TypeError(evaluation.detail)
+    receipt = Receipt(
+        session_digest=given.session_digest,
+        attempt_digest=given.attempt_digest,
+        runner_receipt_digest=digest(b"runner receipt"),
+        policy_digest=digest_of(policy),
+        candidate_digest=given.candidate_digest,
+        candidate_verified=True,
+        results=as_set((_binding(scope), _binding(result))),
+        evaluation_digest=digest_of(evaluation),
+        disposition="evaluated",
+        failure_code="",
+        failure_detail="",
+        cleanup_succeeded=True,
+    )
+    return {kind_of(document): document for document in (policy, descriptor, given, result, receipt)}
+
+
+def _check(name: str, status: str, base: str | None, comparison: str | None, *findings: Finding) -> Check:
+    return Check(
+        evaluator=name.partition(":")[0],
+        check=name,
+        status=status,  # type: ignore[arg-type]
+        base_status=base,  # type: ignore[arg-type]
+        comparison=comparison,  # type: ignore[arg-type]
+        required=True,
+        findings=findings,
+    )
+
+
+def _binding(result: Result) -> ResultBinding:
+    return ResultBinding(
+        evaluator=result.evaluator,
+        descriptor_digest=result.descriptor_digest,
+        input_digest=result.input_digest,
+        result_digest=digest_of(result),
+    )
