@@ -9,6 +9,8 @@ from typing import Any, Literal
 
 from msgspec import structs
 
+from commandprovider import Imported, import_config
+from driver.documents import RunDisposition
 from driver.history import HistoryEntry, RunHistory, read_runs
 from driver.inputs import RunInputs, RunPorts
 from driver.loop import run_session
@@ -35,7 +37,7 @@ from savant.contracts.document import D, Document, Sealed, seal
 from savant.contracts.effects import Cancellation, Tasks
 from savant.contracts.errors import PortError
 from savant.contracts.twins import CountingEntropy, FixedClock, InlineCancellation, InlineTasks
-from savant.ledger.documents import Intent, Role
+from savant.ledger.documents import Role
 from savant.ledger.ed25519 import Ed25519Verifier
 from savant.ledger.log import Ledger
 from savant.ledger.memstore import MemoryStore
@@ -50,9 +52,9 @@ from tests.driver.ledgerkit import NOW_MS, ROOT, SIGNERS
 
 RUN = "a" * 32
 REGISTRY = registry()
-PROVIDER_CONFIG: Sealed[Document] = seal(
-    Intent(operation="provider.test", subject_digest=None, deadline_ms=None, detail="")
-)
+PROVIDER_CONFIG: Sealed[Document] = import_config(
+    Imported(commit="sha1:" + "1" * 40, patch_digest=None), note="For a test."
+).sealed
 """Any document stands for a provider's configuration: the driver binds its digest and records it."""
 
 PLAIN: Mapping[bytes, bytes] = {b"README.md": b"hello\n", b"src/a.py": b"a = 1\n", b"src/b.py": b"b = 1\n"}
@@ -201,7 +203,7 @@ class World:
             progress=self.progress,
         )
 
-    def session_run(self) -> tuple[Run, str]:
+    def session_run(self) -> tuple[Run, RunDisposition]:
         """Run the session alone."""
         return run_session(self.inputs(), self.ports())
 
