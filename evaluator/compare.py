@@ -58,7 +58,7 @@ def compare(
 
     :param base: None when the base was not measured; then nothing is compared.
     """
-    names = sorted({*candidate, *(base or {})})
+    names: list[str] = sorted({*candidate, *(base or {})})
     return tuple(
         _one(
             name,
