@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any, Final, Literal
 
+from msgspec import structs
+
 from driver.documents import Policy as DriverPolicy
 from evaluator.documents import EvaluatorConfig, NormaliserConfig
 from evaluator.documents import Policy as EvaluatorPolicy
@@ -24,6 +26,8 @@ if TYPE_CHECKING:
 
 CONFIG_PATH: Final = b".savant/config.toml"
 UNBOUND: Final = "unbound"
+BUILT_IN: Final = ("scope", "forbidden-paths")
+"""Names of evaluators that a project cannot give to checks of its own."""
 
 DEFAULT_RETRIES: Final = 2
 DEFAULT_REPLANS: Final = 1
@@ -73,7 +77,7 @@ def check_config(
     pytest is asked for a JUnit report, so that base and candidate are compared test by test; any other command is
     judged by its exit status, or by the JUnit file that ``report_path`` names.
 
-    :raises UsageError: ``usage.check`` for an empty or unbalanced command.
+    :raises UsageError: ``usage.command`` for an empty or unbalanced command.
     """
     argv = split_command(command)
     name = id_ or _check_name(argv)
@@ -128,7 +132,7 @@ def _check_name(argv: tuple[str, ...]) -> str:
 def built_in_checks(forbidden: Sequence[str]) -> tuple[EvaluatorConfig, ...]:
     """The evaluators that always run: scope, and forbidden paths where there are any."""
     scope = EvaluatorConfig(
-        id="scope",
+        id=BUILT_IN[0],
         evaluator="scope",
         required=True,
         rule="all-pass",
@@ -143,7 +147,7 @@ def built_in_checks(forbidden: Sequence[str]) -> tuple[EvaluatorConfig, ...]:
     if not forbidden:
         return (scope,)
     paths = EvaluatorConfig(
-        id="forbidden-paths",
+        id=BUILT_IN[1],
         evaluator="forbidden-paths",
         required=True,
         rule="all-pass",
@@ -161,13 +165,14 @@ def built_in_checks(forbidden: Sequence[str]) -> tuple[EvaluatorConfig, ...]:
 def evaluator_policy(config: ProjectConfig, extra_checks: Sequence[EvaluatorConfig]) -> EvaluatorPolicy:
     """The evaluator policy of a run: built-ins, the project's checks, and the person's, which only tighten.
 
-    :raises UsageError: ``usage.check-twice`` when two evaluators share a name.
+    A check of the person whose name is taken by another check runs beside it, under the name with a number.
     """
-    checks = [*built_in_checks(config.forbidden), *config.checks]
-    known = {check.id: check for check in checks}
+    known = {check.id: check for check in (*built_in_checks(config.forbidden), *config.checks)}
     for check in extra_checks:
-        if known.setdefault(check.id, check) is not check and known[check.id] != check:
-            raise UsageError("usage.check-twice", f"Two checks are called {check.id!r}.", fix="Give one another name.")
+        named, number = check, 1
+        while known.setdefault(named.id, named) != named:
+            number += 1
+            named = structs.replace(check, id=f"{check.id}-{number}")
     return EvaluatorPolicy(
         evaluators=as_set(known.values()),
         toolchain=as_set(config.toolchain),
@@ -201,7 +206,7 @@ def read_config(raw: bytes) -> ProjectConfig:
     """
     try:
         data = tomllib.loads(raw.decode("utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:  # not TOML, not UTF-8, a number of thousands of digits, deep nesting
         raise _refused(f"is not TOML: {error}") from error
     from driver.config_schema import parse_config
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from driver.config import (
+    BUILT_IN,
     DEFAULT_CALLS,
     DEFAULT_REPLANS,
     DEFAULT_RETRIES,
@@ -17,7 +20,10 @@ from driver.config import (
     split_command,
 )
 from evaluator.documents import NormaliserConfig
+from savant.contracts.errors import SavantError
 from savant.contracts.scalars import as_set
+from savant.files.paths import check_path, to_raw
+from savant.files.patterns import parse
 from synthesis.documents import Budgets
 
 Identifier = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,79}$")]
@@ -77,6 +83,13 @@ def parse_config(data: dict[str, Any]) -> ProjectConfig:
         first = error.errors(include_url=False, include_context=False)[0]
         key = ".".join(str(part) for part in first["loc"]) or "the top level"
         raise refused_key(key, first["msg"]) from error
+    for key, judge in _judgements(model):
+        try:
+            judge()
+        except SavantError as error:
+            raise refused_key(key, error.message) from error
+    for name in ("check", "normaliser"):
+        _verify_names(name, [row.id for row in getattr(model, name)])
     budgets = model.budgets
     return ProjectConfig(
         domain=model.domain,
@@ -103,3 +116,28 @@ def parse_config(data: dict[str, Any]) -> ProjectConfig:
         ),
         origin="repository",
     )
+
+
+def _judgements(model: _Config) -> Iterator[tuple[str, Callable[[], object]]]:
+    """What the types cannot say, by key: patterns are patterns, paths are paths inside, commands can be split."""
+    for key, texts in (
+        ("forbidden", model.forbidden),
+        *((f"normaliser.{n}.patterns", row.patterns) for n, row in enumerate(model.normaliser)),
+    ):
+        yield from ((f"{key}.{n}", partial(parse, text)) for n, text in enumerate(texts))
+    reports = [(f"check.{n}.report", row.report) for n, row in enumerate(model.check) if row.report is not None]
+    for key, path in (*((f"reuse.{n}", path) for n, path in enumerate(model.reuse)), *reports):
+        yield key, partial(_verify_path, path)
+    for name in ("check", "normaliser"):
+        for n, row in enumerate(getattr(model, name)):
+            yield f"{name}.{n}.command", partial(split_command, row.command)
+
+
+def _verify_path(text: str) -> None:
+    check_path(to_raw(text))
+
+
+def _verify_names(table: str, ids: Sequence[str]) -> None:
+    for n, id_ in enumerate(ids):
+        if id_ in ids[:n] or (table == "check" and id_ in BUILT_IN):
+            raise refused_key(f"{table}.{n}.id", f"the name {id_!r} is taken")

@@ -144,13 +144,15 @@ def config_toml(domain: str, checks: tuple[FoundCheck, ...], normalisers: tuple[
 
 
 def _text(value: str) -> str:
-    return json.dumps(value)
+    """A TOML basic string: as in JSON, but without surrogate pairs and a bare DEL, which TOML does not know."""
+    clean = value.encode("utf-8", "replace").decode("utf-8")
+    return json.dumps(clean, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def _toml(raw: bytes | None) -> dict[str, object]:
     try:
         return tomllib.loads((raw or b"").decode("utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError):
+    except (ValueError, RecursionError):
         return {}
 
 

@@ -75,7 +75,7 @@ def prepare(
 ) -> RunInputs:
     """The precommitted half of a run.
 
-    :raises UsageError: ``usage.objective``, ``usage.check-twice``.
+    :raises UsageError: ``usage.objective``, ``usage.requester``.
     :raises RefusedInput: ``refused.record``, ``refused.evaluator-policy``, ``refused.bad-pattern``.
     """
     base = snapshot.document.document

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from driver.documents import Readiness, ReadinessItem
-from evaluator.documents import EvaluatorConfig
+from evaluator.documents import EvaluatorConfig, NormaliserConfig
 from synthesis.documents import Budgets
 
 
@@ -17,21 +17,24 @@ def assess(
     policy_digest: str,
     is_trusted: bool,
     missing_tools: Mapping[str, str],
+    project_normalisers: Sequence[NormaliserConfig] = (),
 ) -> Readiness:
     """The readiness of a run.
 
     :param project_checks: check commands that the repository itself names.
     :param policy_digest: of the policy that they come from, trusted once by the person or not.
     :param missing_tools: required check or normaliser -> why its tool cannot be found.
+    :param project_normalisers: formatters that the repository itself names; they run unsandboxed like its checks.
     """
-    items = tuple(_items(budgets, reports_usage, project_checks, policy_digest, is_trusted, missing_tools))
+    named = [check.argv for check in project_checks] + [normaliser.argv for normaliser in project_normalisers]
+    items = tuple(_items(budgets, reports_usage, named, policy_digest, is_trusted, missing_tools))
     return Readiness(ready=all(item.ready for item in items), items=items)
 
 
 def _items(
     budgets: Budgets,
     reports_usage: bool,
-    project_checks: Sequence[EvaluatorConfig],
+    named: Sequence[tuple[str, ...]],
     policy_digest: str,
     is_trusted: bool,
     missing_tools: Mapping[str, str],
@@ -44,10 +47,10 @@ def _items(
         "The budgets limit tokens or money, and the provider does not report its usage.",
         "Remove tokens and cost_microunits from .savant/config.toml, or use a provider that reports them.",
     )
-    commands = "; ".join(" ".join(check.argv) for check in project_checks)
+    commands = "; ".join(" ".join(argv) for argv in named)
     yield _item(
         "trust",
-        is_trusted or not project_checks,
+        is_trusted or not named,
         "driver.policy-untrusted",
         f"The repository names commands that would run without a sandbox: {commands}"[:2_000],
         f"Read them, then: savant trust {policy_digest}",

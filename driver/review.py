@@ -1,7 +1,8 @@
 """The deterministic plan reviewer: pure. It always runs; providers may be added beside it and may only withhold.
 
 It answers ``converged`` when nothing blocks, and ``revise`` otherwise: a plan whose promise the policy certainly
-refuses, that leaves the scope the person set, that promises nothing, or that forgets a proof obligation.
+refuses, that leaves the scope the person set or withholds a promise where there is one, that promises nothing or what
+is no pattern, or that forgets a proof obligation.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from typing import Final
 
 from admission.documents import Policy as AdmissionPolicy
 from admission.eligibility import judge_promise
+from savant.contracts.errors import RefusedInput
 from savant.files.patterns import PatternSet
 from synthesis.documents import Interpretation, Plan, PlanReview, ReviewFinding
 
@@ -36,6 +38,8 @@ def _findings(
 ) -> Iterator[ReviewFinding]:
     if plan.promise == "none":
         yield _finding("promise-none", "info", None, "The change existed before the plan; nothing was promised.")
+        if scope:
+            yield _finding("scope-unpromised", "blocking", None, "The task has a scope, and the plan promises nothing.")
     elif not any(step.intended_changes for step in plan.steps):
         yield _finding("promise-empty", "blocking", None, "The plan promises no change to any path.")
     ids = [step.id for step in plan.steps]
@@ -45,7 +49,10 @@ def _findings(
         yield _finding(f"refused-{number}", "blocking", None, reason.detail or reason.code, citation=reason.rule)
     for step in plan.steps:
         for change in step.intended_changes:
-            if scope and not is_inside(change.pattern, scope):
+            problem = _problem(change.pattern)
+            if problem:
+                yield _finding("pattern-bad", "blocking", step.id, problem)
+            elif scope and not is_inside(change.pattern, scope):
                 yield _finding(
                     "scope-left", "blocking", step.id, f"The promise {change.pattern!r} leaves the scope of the task."
                 )
@@ -68,6 +75,14 @@ def is_inside(pattern: str, scope: tuple[str, ...]) -> bool:
     return any(
         item.endswith("/**") and not _WILDCARDS & set(item[:-3]) and pattern.startswith(item[:-2]) for item in scope
     )
+
+
+def _problem(pattern: str) -> str:
+    try:
+        PatternSet.parse((pattern,))
+    except RefusedInput as error:
+        return error.message
+    return ""
 
 
 def _finding(id_: str, severity: str, step: str | None, text: str, *, citation: str = "") -> ReviewFinding:

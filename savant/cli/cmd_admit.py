@@ -195,6 +195,7 @@ def trust(digest: str | None, repo: str, base: str, format_: str) -> int:
         snapshot = BaseSnapshot.take(bench.repository, bench.repository.resolve_commit(base), cache=bench.cache)
         policy = read_rules(snapshot).trusted_part
         commands = {check.id: " ".join(check.argv) for check in command_checks(policy.document)}
+        commands |= {f"normaliser:{row.id}": " ".join(row.argv) for row in policy.document.normalisers}
         if digest is not None and digest != policy.digest:
             raise RefusedInput(
                 "refused.trust",

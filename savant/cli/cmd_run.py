@@ -200,6 +200,7 @@ def _readiness(
         policy_digest=rules.trusted_part.digest,
         is_trusted=rules.trusted_part.digest in pins.trusted_policies,
         missing_tools=missing,
+        project_normalisers=rules.trusted_part.document.normalisers,
     )
     return readiness, tuple(normalisers)
 

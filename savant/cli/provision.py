@@ -63,7 +63,7 @@ class Provision:
 def provide(bench: Workbench, flags: ProviderFlags, scope: Sequence[str]) -> Provision:
     """The provider of a run.
 
-    :raises UsageError: ``usage.provider`` unless exactly one kind is named.
+    :raises UsageError: ``usage.provider`` unless exactly one kind is named; ``usage.scope-import``.
     """
     chosen = [bool(flags.recipe), flags.provider is not None, flags.from_commit is not None, flags.patch is not None]
     if sum(chosen) != 1:
@@ -72,6 +72,13 @@ def provide(bench: Workbench, flags: ProviderFlags, scope: Sequence[str]) -> Pro
             "A run needs one provider: --recipe, --provider, --from-commit or --patch.",
             untouched="Nothing was called.",
             fix='For a deterministic tool: savant run "..." --recipe "ruff check --fix"',
+        )
+    if scope and (flags.from_commit is not None or flags.patch is not None):
+        raise UsageError(
+            "usage.scope-import",
+            "An import takes a change as it is; --scope limits what is generated.",
+            untouched="Nothing was called.",
+            fix="Leave --scope out: .savant/policy.toml says which paths may change.",
         )
     host = ToolHost(
         processes=bench.processes,
