@@ -21,7 +21,7 @@ from evaluator.documents import EvaluatorConfig, Policy, Result
 from evaluator.findings import bound, size_of
 from evaluator.policy import SEVERITY, recommendation_of
 from savant.contracts.scalars import as_set
-from synthesis.documents import Check, Evaluation, Limitation, Recommendation
+from synthesis.documents import Check, Evaluation, Finding, Limitation, Recommendation
 from synthesis.machine import check_floor
 
 MAX_SOURCE_CHARACTERS: Final = 200
@@ -106,7 +106,10 @@ def _contradiction(configs: Mapping[str, EvaluatorConfig], results: Sequence[Res
 
 
 def _not_run(configs: Mapping[str, EvaluatorConfig], by_id: Mapping[str, Result]) -> CompositionFailure | None:
-    """The first required evaluator, or check of one, that did not run. It never counts as passed."""
+    """The first required evaluator, or check of one, that did not run. It never counts as passed.
+
+    A check that ran on the base and does not on the candidate is the candidate's doing: it is judged, not missing.
+    """
     for id_, config in configs.items():
         if not config.required:
             continue
@@ -114,7 +117,7 @@ def _not_run(configs: Mapping[str, EvaluatorConfig], by_id: Mapping[str, Result]
         if result is None or result.outcome != "completed":
             return _unavailable(f"{id_} DID NOT RUN: {_why(result)}")
         for check in result.checks:
-            if check.status == "unavailable":
+            if check.status == "unavailable" and check.base_status in (None, "unavailable"):
                 return _unavailable(f"{check.check} DID NOT RUN")
     return None
 
@@ -160,11 +163,17 @@ def _limitations(configs: Mapping[str, EvaluatorConfig], by_id: Mapping[str, Res
 
 
 def _bounded(policy: Policy, ordered: Sequence[Result]) -> Iterator[Check]:
-    """The checks, with as many of their findings as the policy lets into an evaluation: first come, first served."""
+    """The checks, with as many of their findings as the policy lets into an evaluation: those that block come first."""
     count, size = policy.max_findings, policy.max_finding_bytes
-    for result in ordered:
-        for check in result.checks:
-            kept = bound(check.findings, max_findings=count, max_bytes=size)
-            count -= len(kept)
-            size -= sum(map(size_of, kept))
-            yield replace(check, findings=kept)
+    checks = [check for result in ordered for check in result.checks]
+    kept: dict[str, tuple[Finding, ...]] = {}
+    for check in sorted(checks, key=relevance):
+        kept[check.check] = bound(check.findings, max_findings=count, max_bytes=size)
+        count -= len(kept[check.check])
+        size -= sum(map(size_of, kept[check.check]))
+    return (replace(check, findings=kept[check.check]) for check in checks)
+
+
+def relevance(check: Check) -> tuple[bool, bool]:
+    """The sort key of what a person and the next request should read first: what blocks, single cases, the rest."""
+    return not check.required, check.check == check.evaluator

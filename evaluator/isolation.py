@@ -31,7 +31,7 @@ AUXILIARY: Final = frozenset(
 )
 """Folders of a project that some other installed distribution may own the name of; no tool imports them by it."""
 
-MAX_NAMES: Final = 5_000
+MAX_NAMES: Final = 50_000
 MAX_DEPTH: Final = 4
 
 PROBE: Final = """\
@@ -203,6 +203,8 @@ def _outside(answer: _Answer, names: Mapping[str, str], gone: Mapping[str, str],
     """The names that would be imported from where they must not."""
 
     def leaks(name: str, places: list[str]) -> bool:
+        if name in names and _is_hidden(name, answer, names[name], grounds):
+            return False
         if name in gone:
             return any(grounds.of_checkout(place, answer.prefix) is not None for place in places[:1])
         judged = places[:1] if name in answer.spread else places
@@ -217,6 +219,23 @@ def _outside(answer: _Answer, names: Mapping[str, str], gone: Mapping[str, str],
         for name, places in answer.found.items()
         if name in known and name.partition(".")[0] not in answer.stdlib and leaks(name, places)
     )
+
+
+def _is_hidden(name: str, answer: _Answer, root: str, grounds: _Grounds) -> bool:
+    """Whether an installed package hides a folder of scripts that has its name (``alembic/env.py``) from every import.
+
+    A folder without ``__init__.py`` never wins against a package, so no tool imports it by that name; neither in the
+    copy nor in the checkout may it be a package itself.
+    """
+    top = name.partition(".")[0]
+    places = answer.found.get(top, ())
+    if not places or top in answer.spread:
+        return False
+    if any(grounds.is_inside(place) or grounds.of_checkout(place, answer.prefix) is not None for place in places):
+        return False
+    trees = (grounds.surface,) if grounds.checkout is None else (grounds.surface, grounds.checkout)
+    forms = (f"{top}.py", f"{top}/__init__.py")
+    return not any((tree / root / form).exists() for tree in trees for form in forms)
 
 
 def module_names(folder: Path, roots: Iterable[str], without: tuple[Path, ...] = ()) -> dict[str, str]:

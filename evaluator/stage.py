@@ -13,7 +13,7 @@ from typing import Final, TypeAlias
 from evaluator.checks.command import CommandHost, Measured, measure_command, unavailable
 from evaluator.checks.scope import check_forbidden_paths, check_scope
 from evaluator.compare import compare, result_checks
-from evaluator.compose import MAX_SOURCE_CHARACTERS, CompositionFailure, compose
+from evaluator.compose import MAX_SOURCE_CHARACTERS, CompositionFailure, compose, relevance
 from evaluator.dispositions import check_receipt
 from evaluator.documents import (
     Descriptor,
@@ -159,8 +159,13 @@ def _measure(
     )
     base = _base(config, inputs, host, base_results) if compares else None
     measured = _candidate(config, inputs, host)
+    before = None if base is None or base.outcome != "completed" else base.cases
+    is_broken = before is not None and measured.started and measured.outcome != "completed"
+    if before is not None and is_broken:
+        # It ran on the base and does not on the candidate: that is a finding about the candidate, told as one.
+        before = {config.id: before[config.id]}
     compared = compare(
-        None if base is None or base.outcome != "completed" else base.cases,
+        before,
         measured.cases,
         config.rule,
         declares_gate_changes=any(step.declares_gate_changes for step in inputs.plan.document.steps),
@@ -171,10 +176,10 @@ def _measure(
             evaluator=config.id,
             descriptor_digest=descriptor.digest,
             input_digest=given.digest,
-            outcome=measured.outcome,
+            outcome="completed" if is_broken else measured.outcome,
             checks=checks,
             failure_classes=classes,
-            limitations=tuple(_limitations(config, base)),
+            limitations=tuple(_limitations(config, base, inputs.plan.document)),
             detail=measured.problem[:MAX_DETAIL],
         )
     )
@@ -182,10 +187,14 @@ def _measure(
     return _Measurement(config, descriptor, given, result, cleaned, measured.materialised)
 
 
-def _limitations(config: EvaluatorConfig, base: Measured | None) -> Iterator[Limitation]:
+def _limitations(config: EvaluatorConfig, base: Measured | None, plan: Plan) -> Iterator[Limitation]:
+    source = f"evaluator.{config.id}"[:MAX_SOURCE_CHARACTERS]
+    if config.evaluator == "scope" and plan.promise == "none":
+        text = "Nothing was promised before the change was made, so its scope was compared with no promise."
+        yield Limitation(source=source, text=text, blocking=False)
     if base is not None and base.outcome != "completed":
         yield Limitation(
-            source=f"evaluator.{config.id}"[:MAX_SOURCE_CHARACTERS],
+            source=source,
             text=f"The base was not measured, so the candidate is judged alone: {base.problem}"[:MAX_DETAIL],
             blocking=False,
         )
@@ -235,10 +244,9 @@ def _candidate(config: EvaluatorConfig, inputs: EvaluationInputs, host: CommandH
 
 
 def _failing(results: tuple[Result, ...]) -> tuple[Finding, ...]:
-    """The findings of every check that counted, those of single cases before an evaluator's overall one."""
-    found = [(check, result) for result in results for check in result.checks if check.findings]
-    found.sort(key=lambda pair: pair[0].check == pair[1].evaluator)
-    return tuple(finding for check, _ in found for finding in check.findings)
+    """The findings of every check that counted, the most relevant first."""
+    checks = sorted((check for result in results for check in result.checks), key=relevance)
+    return tuple(finding for check in checks for finding in check.findings)
 
 
 def _ended(

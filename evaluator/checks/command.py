@@ -32,6 +32,8 @@ MAX_FILE_BYTES: Final = 2 * 1024 * 1024 * 1024
 GRACE_MS: Final = 1_000
 MAX_LOCATED: Final = 20
 MODULES: Final = "node_modules"
+NO_TESTS_STATUS: Final = 5
+"""pytest's exit status when it collected nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +56,7 @@ class Measured:
     :param problem: why it did not run, when it did not.
     :param cleaned: whether the copy is gone.
     :param materialised: False when the tree itself could not be laid out.
+    :param started: whether the command itself ran, so that how it ended may be the tree's doing.
     """
 
     outcome: EvaluatorOutcome
@@ -62,6 +65,7 @@ class Measured:
     duration_ms: int = 0
     cleaned: bool = True
     materialised: bool = True
+    started: bool = False
 
 
 def measure_command(config: EvaluatorConfig, tree: BaseReader, host: CommandHost) -> Measured:
@@ -127,7 +131,10 @@ class _Check:
 
     def environment(self, extra: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
         host, path = self.host, self.host.toolchain.path()
-        more = {"PATH": path, **extra} if path else extra
+        # No repository around the copy is seen, and sets are told in one order.
+        more = {"GIT_CEILING_DIRECTORIES": str(self.place), "PYTHONHASHSEED": "0", **extra}
+        if path:
+            more.setdefault("PATH", path)
         return allowed_environment(host.ambient, host.environment, self.home, self.home / "tmp", more)
 
     def run(self, argv: tuple[str, ...], extra: Mapping[str, str], limits: Limits, stdin: bytes = b"") -> Ended:
@@ -233,30 +240,41 @@ def _linked(surface: Path, toolchain: Toolchain) -> str | None:
 def _read(check: _Check, ended: Ended, paths: frozenset[str]) -> Measured:
     """The cases of a command that ended; one that did not end by itself did not run."""
     config = check.config
+    if ended.verdict == "cancelled":
+        return unavailable(config, "it was cancelled", outcome="cancelled")
+    if ended.verdict == "spawn-error":
+        return unavailable(config, check.words(ended.detail or "it could not be started"))
+    output = check.words((ended.stdout + b"\n" + ended.stderr).decode("utf-8", "replace"))
+    told = _no_result(config, ended) or (_junit(check, paths) if config.result_format == "junit" else {})
+    if isinstance(told, str):
+        outcome: EvaluatorOutcome = "timed-out" if ended.verdict == "timed-out" else "unavailable"
+        lost = unavailable(config, told, outcome=outcome, output=output, paths=paths)
+        return replace(lost, duration_ms=ended.duration_ms, started=True)
+    cases = {**told, config.id: _overall(config, ended, output, paths, has_cases=bool(told))}
+    return Measured("completed", cases, duration_ms=ended.duration_ms, started=True)
+
+
+def _no_result(config: EvaluatorConfig, ended: Ended) -> str | None:
+    """Why the way it ended says nothing about the tree; None when it does."""
     match ended.verdict:
         case "timed-out":
-            return unavailable(config, f"it did not end within {config.timeout_ms} ms", outcome="timed-out")
-        case "cancelled":
-            return unavailable(config, "it was cancelled", outcome="cancelled")
+            return f"it did not end within {config.timeout_ms} ms"
         case "output-limit":
-            return unavailable(config, f"it wrote more than {config.max_capture_bytes} bytes")
-        case "spawn-error":
-            return unavailable(config, check.words(ended.detail or "it could not be started"))
+            return f"it wrote more than {config.max_capture_bytes} bytes"
         case "signaled":
-            return unavailable(config, f"it was ended by signal {ended.signal}")
-        case "exited":
+            return f"it was ended by signal {ended.signal}"
+        case _:
             pass
     if not ended.is_quiescent:
-        return unavailable(config, f"{ended.remaining} of its processes could not be ended")
-    output = check.words((ended.stdout + b"\n" + ended.stderr).decode("utf-8", "replace"))
-    cases: dict[str, Case] = {}
-    if config.result_format == "junit":
-        told = _junit(check, paths)
-        if isinstance(told, str):
-            return unavailable(config, told, duration_ms=ended.duration_ms)
-        cases = told
-    cases[config.id] = _overall(config, ended, output, paths, has_cases=bool(cases))
-    return Measured("completed", cases, duration_ms=ended.duration_ms)
+        return f"{ended.remaining} of its processes could not be ended"
+    if config.result_format == "exit-status" and ended.exit_status == NO_TESTS_STATUS and _is_pytest(config.argv):
+        return "it ran no test"
+    return None
+
+
+def _is_pytest(argv: tuple[str, ...]) -> bool:
+    names = {"pytest", "py.test"}
+    return Path(argv[0]).name in names or (python_options(argv[1:])[1] == "-m" and not names.isdisjoint(argv))
 
 
 def _overall(config: EvaluatorConfig, ended: Ended, output: str, paths: frozenset[str], *, has_cases: bool) -> Case:
@@ -297,8 +315,13 @@ def _junit(check: _Check, paths: frozenset[str]) -> dict[str, Case] | str:
 
 
 def unavailable(
-    config: EvaluatorConfig, why: str, *, outcome: EvaluatorOutcome = "unavailable", duration_ms: int = 0
+    config: EvaluatorConfig,
+    why: str,
+    *,
+    outcome: EvaluatorOutcome = "unavailable",
+    output: str = "",
+    paths: frozenset[str] = frozenset(),
 ) -> Measured:
-    """An evaluator that did not run, and why."""
-    finding = make_finding(config.id, "unavailable", f"DID NOT RUN: {why}", "", paths=frozenset())
-    return Measured(outcome, {config.id: Case("unavailable", (finding,))}, why, duration_ms)
+    """An evaluator that did not run, and why; with the end of what it wrote, where it wrote something."""
+    finding = make_finding(config.id, "unavailable", f"DID NOT RUN: {why}", output, paths=paths)
+    return Measured(outcome, {config.id: Case("unavailable", (finding,))}, why)

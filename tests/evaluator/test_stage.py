@@ -132,9 +132,12 @@ def test_a_skipped_test_is_a_regression(project: Bench) -> None:
 
 
 def test_no_test_collected_did_not_run(project: Bench) -> None:
-    """A candidate for which nothing is collected did not run, whatever the exit status says."""
+    """Where tests ran on the base and none is collected any more, the candidate is to blame: it is sent back."""
     hiding = "collect_ignore_glob = ['*']\n"
-    assert "it ran no test" in ended(run(project, {"conftest.py": hiding}), "required-evaluator-unavailable")
+    outcome = run(project, {"conftest.py": hiding})
+    assert outcome.evaluation is not None
+    assert outcome.evaluation.document.recommendation == "retry-generation"
+    assert any("it ran no test" in finding.message for finding in outcome.failing)
 
 
 def test_a_report_in_the_tree_is_no_report(project: Bench) -> None:
