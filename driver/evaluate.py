@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from driver.governed import evidence_of_obligations
 from evaluator.checks.command import CommandHost
 from evaluator.stage import EvaluationInputs, evaluate
 from evaluator.toolchain import Toolchain
@@ -30,11 +31,6 @@ def evaluate_candidate(run: Run) -> RunDisposition | None:
         trace.stopped_by = error.message
         run.must(run.host.send(EvaluatorUnavailable("evaluator.candidate-load-failure")))
         return None
-    obligations = {
-        record.text: record.evidence
-        for record in inputs.closure.document.records
-        if record.record_kind == "proof-obligation"
-    }
     policy = inputs.evaluator_policy
     ports.recorder.intent("evaluator", "evaluator.evaluate", subject=trace.candidate.digest)
     started_ms = ports.clock.monotonic_ms()
@@ -48,7 +44,7 @@ def evaluate_candidate(run: Run) -> RunDisposition | None:
             policy=policy,
             snapshot=inputs.snapshot,
             tree=trace.tree,
-            obligations=obligations,
+            obligations=evidence_of_obligations(inputs.closure.document),
         ),
         CommandHost(
             processes=ports.processes,
@@ -75,22 +71,22 @@ def evaluate_candidate(run: Run) -> RunDisposition | None:
     else:
         _say(run)
         if outcome.evaluation.document.recommendation == "accept":
-            _discharge(run, obligations)
+            _discharge(run)
     run.must(run.host.send(outcome.command))
     return None
 
 
-def _discharge(run: Run, obligations: dict[str, str | None]) -> None:
+def _discharge(run: Run) -> None:
     """Record, for an accepted candidate, what evidences each proof obligation."""
     if run.trace.candidate is None or run.trace.evaluation_receipt is None:
         return
     by_evaluator = {item.evaluator: item.result_digest for item in run.trace.evaluation_receipt.document.results}
-    for text, evidence in obligations.items():
-        if evidence is not None:
+    for record in run.inputs.closure.document.records:
+        if record.record_kind == "proof-obligation" and record.evidence is not None:
             discharge = ProofDischarge(
-                obligation=text,
+                obligation=record.text,
                 candidate_digest=run.trace.candidate.digest,
-                evidence_digest=by_evaluator[evidence],
+                evidence_digest=by_evaluator[record.evidence],
             )
             run.ports.recorder.record_once("driver", seal(discharge))
 

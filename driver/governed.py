@@ -35,3 +35,8 @@ def governed_by(closure: Closure) -> Governed:
 def obligations_of(closure: Closure) -> tuple[str, ...]:
     """The proof obligations of a closure, as a set value."""
     return as_set(record.text for record in closure.records if record.record_kind == "proof-obligation")
+
+
+def evidence_of_obligations(closure: Closure) -> dict[str, str | None]:
+    """By record id, the evaluator that discharges each proof obligation; None where no check can."""
+    return {record.id: record.evidence for record in closure.records if record.record_kind == "proof-obligation"}

@@ -24,6 +24,7 @@ from runner.snapshot import BaseSnapshot
 from savant.contracts.document import Document, Sealed, seal
 from savant.identity.closure import closure_identity, is_record_path
 from savant.identity.graph import graph_identity
+from savant.identity.people import PEOPLE_PATH, People, read_people
 from savant.identity.task import task_identity
 from savant.identity.workspace import workspace_identity
 from synthesis.documents import Budgets, Session
@@ -54,12 +55,15 @@ class Rules:
     admission: Sealed[AdmissionPolicy]
     trusted_part: Sealed[EvaluatorPolicy] = field(repr=False)
     """The evaluator policy that the project alone would give: what a person trusts by digest."""
+    people: People | None = field(repr=False)
+    """Who may acknowledge; None where nobody is listed."""
 
 
 def read_rules(snapshot: BaseSnapshot) -> Rules:
     """The rules as committed at the base.
 
-    :raises RefusedInput: ``refused.config``, ``refused.policy``, ``refused.bad-pattern`` naming file, key and fix.
+    :raises RefusedInput: ``refused.config``, ``refused.policy``, ``refused.people``, ``refused.bad-pattern`` naming
+        file, key and fix.
     """
     config = ProjectConfig()
     if snapshot.mode(CONFIG_PATH) is not None:
@@ -67,7 +71,15 @@ def read_rules(snapshot: BaseSnapshot) -> Rules:
     policy = starter_policy()
     if snapshot.mode(POLICY_PATH) is not None:
         policy = read_policy(snapshot.read(POLICY_PATH))
-    return Rules(config, seal(policy), seal(evaluator_policy(config, ())))
+    return Rules(config, seal(policy), seal(evaluator_policy(config, ())), people_at(snapshot))
+
+
+def people_at(snapshot: BaseSnapshot) -> People | None:
+    """Who may acknowledge, as committed at the base; None where nobody is listed.
+
+    :raises RefusedInput: ``refused.people``.
+    """
+    return None if snapshot.mode(PEOPLE_PATH) is None else read_people(snapshot.read(PEOPLE_PATH))
 
 
 def prepare(

@@ -18,6 +18,8 @@ from candidateapply.documents import UndoReceipt, VerificationRecord
 from driver.admit import Recomputed
 from driver.chain import acknowledgements_of, chain_of
 from driver.documents import Receipt as RunReceipt
+from driver.governed import evidence_of_obligations
+from driver.prepare import people_at
 from driver.replay_evidence import Evidence, differs, not_shown, verify_same
 from evaluator.compose import CompositionFailure, compose
 from evaluator.dispositions import check_receipt as check_evaluation_receipt
@@ -101,11 +103,6 @@ def _result(evidence: Evidence, binding: ResultBinding) -> EvaluatorResult:
     return result
 
 
-def evidence_of_obligations(closure: Closure) -> dict[str, str | None]:
-    """Every proof obligation of a closure with the evaluator that discharges it, None where no check can."""
-    return {record.text: record.evidence for record in closure.records if record.record_kind == "proof-obligation"}
-
-
 def decisions_follow(evidence: Evidence) -> str:
     """Every request composed again from its chain, every decision decided again on its signed acknowledgements."""
     history = evidence.history
@@ -133,8 +130,9 @@ def _decide_again(evidence: Evidence, decision: Decision, seq: int) -> Decision:
         if decision.unacknowledged_digest is None
         else acknowledgements_of(evidence.history, decision.candidate_digest, before=seq)
     )
+    people = people_at(evidence.snapshot(request.document.base_commit)) if acknowledgements else None
     verified = [
-        verify_acknowledgement(found, requester=request.document.requester, verifier=evidence.verifier)
+        verify_acknowledgement(found, requester=request.document.requester, verifier=evidence.verifier, people=people)
         for found in acknowledgements
     ]
     return decide(request, policy, verified)

@@ -17,7 +17,8 @@ from savant.files.patterns import PatternSet
 from synthesis.documents import Interpretation, Plan, PlanReview, ReviewFinding
 
 REVIEWER: Final = "deterministic"
-_WILDCARDS: Final = frozenset("*?[")
+_UNCERTAIN: Final = frozenset("*?[%")
+"""A pattern with one of these may stand for several paths, or for one that is spelt otherwise."""
 
 
 def review_plan(
@@ -65,16 +66,17 @@ def _findings(
 def is_inside(pattern: str, scope: tuple[str, ...]) -> bool:
     """Whether a promised pattern certainly stays inside the scope.
 
-    It does when it is one of the scope's patterns, a plain path that the scope matches, or below a folder that the
-    scope names with ``folder/**``. In doubt the answer is no.
+    It does when it is one of the scope's patterns, a plain path (or a plain name at any depth) that the scope matches,
+    or below a folder that the scope names with ``folder/`` or ``folder/**``. In doubt the answer is no.
     """
     if pattern in scope:
         return True
-    if not _WILDCARDS & set(pattern) and PatternSet.parse(scope).matches(pattern.encode("utf-8")):
-        return True
-    return any(
-        item.endswith("/**") and not _WILDCARDS & set(item[:-3]) and pattern.startswith(item[:-2]) for item in scope
-    )
+    if not _UNCERTAIN & set(pattern) and not pattern.endswith("/"):
+        reaching = scope if "/" in pattern else [item for item in scope if "/" not in item]
+        if PatternSet.parse(reaching).matches(pattern.removeprefix("/").encode("utf-8")):
+            return True
+    folders = (item.removesuffix("**").removeprefix("/") for item in scope if item.endswith(("/", "/**")))
+    return any(not _UNCERTAIN & set(folder) and pattern.removeprefix("/").startswith(folder) for folder in folders)
 
 
 def _problem(pattern: str) -> str:
