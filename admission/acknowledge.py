@@ -10,6 +10,7 @@ from savant.contracts.canonical import encode_struct
 from savant.contracts.document import Sealed
 from savant.contracts.errors import RefusedInput, UsageError
 from savant.contracts.signing import Verifier
+from savant.identity.people import People
 from savant.ledger.sshkey import PublicKey, parse_public_line
 from savant.ledger.sshsig import verify_sshsig
 
@@ -49,11 +50,14 @@ def statement_for(decision: Sealed[Decision], condition: str, *, by: str, note: 
 
 
 def verify_acknowledgement(
-    sealed: Sealed[Acknowledgement], *, requester: str, verifier: Verifier
+    sealed: Sealed[Acknowledgement], *, requester: str, verifier: Verifier, people: People | None = None
 ) -> VerifiedAcknowledgement:
     """The acknowledgement, if the key it names made its signature over exactly its statement.
 
+    A key that is not listed, or that signs under the name of somebody else, is no error: the decision refuses it.
+
     :param requester: who asked for the change: a name or a key fingerprint.
+    :param people: who may acknowledge, as listed at the base; None where nobody is listed.
     :raises RefusedInput: ``refused.ssh-key``, ``refused.sshsig``.
     :raises VerificationError: ``unverified.sshsig-key``, ``unverified.sshsig-namespace``, ``unverified.signature``.
     """
@@ -68,10 +72,24 @@ def verify_acknowledgement(
         statement=document.statement,
         digest=sealed.digest,
         keyid=public.keyid,
-        is_requester=is_same_person(document.statement.by, public, requester),
+        is_requester=is_same_person(document.statement.by, public, requester, people),
+        is_listed=is_listed(document.statement.by, public, people),
     )
 
 
-def is_same_person(by: str, public: PublicKey, requester: str) -> bool:
+def is_same_person(by: str, public: PublicKey, requester: str, people: People | None = None) -> bool:
     """Whether whoever signs is whoever asked, as far as names and keys can tell. An unknown requester is nobody."""
-    return bool(requester) and requester in (by, public.keyid)
+    person = None if people is None else people.find(public.keyid)
+    names = frozenset((by, public.keyid)) if person is None else person.names | {by}
+    return bool(requester) and requester in names
+
+
+def is_listed(by: str, public: PublicKey, people: People | None) -> bool:
+    """Whether a key may acknowledge under a name: its person's handle or a fingerprint of one of their keys.
+
+    Where there is no list, anybody may.
+    """
+    if people is None:
+        return True
+    person = people.find(public.keyid)
+    return person is not None and by in person.names

@@ -35,12 +35,17 @@ from synthesis.documents import Limitation
 
 @dataclass(frozen=True, slots=True)
 class VerifiedAcknowledgement:
-    """An acknowledgement whose signature was verified by :mod:`admission.acknowledge`."""
+    """An acknowledgement whose signature was verified by :mod:`admission.acknowledge`.
+
+    :param is_listed: whether its key is one that the base lists, under the name it signed with; true where the base
+        lists nobody.
+    """
 
     statement: AcknowledgementStatement
     digest: str
     keyid: str
     is_requester: bool
+    is_listed: bool = True
 
 
 def decide(
@@ -139,6 +144,8 @@ def _count(
             bad.append(reason("admission.acknowledgement.unknown", name))
         elif name in counted:
             bad.append(reason("admission.acknowledgement.repeated", name))
+        elif not item.is_listed:
+            bad.append(reason("admission.acknowledgement.stranger", name))
         elif facts.policy.self_acknowledgement == "refuse" and (item.is_requester or not facts.request.requester):
             words = "" if item.is_requester else "Who asked is not known, so it may be whoever acknowledged."
             bad.append(reason("admission.acknowledgement.self", name, None, words))

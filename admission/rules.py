@@ -36,6 +36,7 @@ REASONS: Final = MappingProxyType(
         "admission.executable.refused": "The candidate adds an executable file, and the policy refuses that.",
         "admission.acknowledgement.unknown": "An acknowledgement names a condition that does not exist.",
         "admission.acknowledgement.stale": "An acknowledgement is for another decision or candidate.",
+        "admission.acknowledgement.stranger": "The people listed at the base have no such key under that name.",
         "admission.acknowledgement.self": "The requester acknowledged, and the policy refuses that.",
         "admission.acknowledgement.repeated": "A condition was acknowledged more than once.",
         "admission.waiting": "A condition is not acknowledged yet.",

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from driver.history import RunHistory
     from savant.cli.workbench import Workbench
     from savant.contracts.document import Sealed
+    from savant.identity.people import People
+    from savant.ledger.sshkey import PublicKey
 
 ENDING_OF = {
     "admitted": "admitted",
@@ -111,6 +113,7 @@ def decide_again(bench: Workbench, history: RunHistory) -> Admission:
     from driver.admit import admit as admit_chain
     from driver.admit import recompute
     from driver.chain import acknowledgements_of, chain_of
+    from driver.prepare import people_at
     from runner.documents import Candidate
     from runner.snapshot import BaseSnapshot
     from savant.ledger.ed25519 import Ed25519Verifier
@@ -118,9 +121,9 @@ def decide_again(bench: Workbench, history: RunHistory) -> Admission:
     request = history.need(Request)
     candidate = history.by_digest(Candidate, request.document.candidate_digest)
     snapshot = BaseSnapshot.take(bench.repository, candidate.document.base_commit, cache=bench.cache)
-    verifier = Ed25519Verifier()
+    verifier, people = Ed25519Verifier(), people_at(snapshot)
     acknowledgements = [
-        verify_acknowledgement(item, requester=request.document.requester, verifier=verifier)
+        verify_acknowledgement(item, requester=request.document.requester, verifier=verifier, people=people)
         for item in acknowledgements_of(history, candidate.digest)
     ]
     return admit_chain(
@@ -136,13 +139,15 @@ def decide_again(bench: Workbench, history: RunHistory) -> Admission:
 @click.argument("run", metavar="[RUN]", default="latest")
 @repository_option
 @click.option("--key", required=True, type=click.Path(), help="An unencrypted ed25519 key file of yours.")
-@click.option("--by", default="", help="Your name (default: the key's fingerprint).")
+@click.option("--by", default="", help="Your name (default: your handle in .savant/people.toml, else the fingerprint).")
 @click.option("--note", default="", help="Words that are signed with it.")
 @format_option
 def acknowledge(condition: str, run: str, repo: str, key: str, by: str, note: str, format_: str) -> int:
     """Sign one condition and record the acknowledgement."""
     from admission.acknowledge import NAMESPACE, statement_bytes, statement_for
-    from admission.documents import Acknowledgement
+    from admission.documents import Acknowledgement, Request
+    from driver.prepare import people_at
+    from runner.snapshot import BaseSnapshot
     from savant.cli.workbench import Workbench
     from savant.contracts.document import seal
     from savant.identity.keys import load_private_key
@@ -154,7 +159,10 @@ def acknowledge(condition: str, run: str, repo: str, key: str, by: str, note: st
         bare = next(d for d in _decisions(history) if d.document.unacknowledged_digest is None)
         signer = load_private_key((bench.places.cwd / Path(key).expanduser()).absolute())
         public = PublicKey(signer.public_raw)
-        statement = statement_for(bare, condition, by=by or public.keyid, note=note)
+        base_commit = history.need(Request).document.base_commit
+        people = people_at(BaseSnapshot.take(bench.repository, base_commit, cache=bench.cache))
+        name = acknowledging_name(people, public, by)
+        statement = statement_for(bare, condition, by=name, note=note)
         document = seal(
             Acknowledgement(
                 statement=statement,
@@ -175,6 +183,28 @@ def acknowledge(condition: str, run: str, repo: str, key: str, by: str, note: st
             f"Acknowledged: {condition}, by {statement.by}.", f"  next: savant admit {history.run_id[:12]} --explain"
         )
     return 0
+
+
+def acknowledging_name(people: People | None, public: PublicKey, by: str) -> str:
+    """The name to sign with: the one given, else the handle that the base lists, else the key's fingerprint.
+
+    :raises UsageError: ``usage.acknowledger`` when the base lists people and does not list this key under that name:
+        such an acknowledgement would only make the decision refuse.
+    """
+    from admission.acknowledge import is_listed
+    from savant.contracts.errors import UsageError
+
+    person = None if people is None else people.find(public.keyid)
+    name = by or (public.keyid if person is None else person.handle)
+    if not is_listed(name, public, people):
+        whose = "nobody's" if person is None else f"{person.handle}'s"
+        raise UsageError(
+            "usage.acknowledger",
+            f".savant/people.toml at the base says that {public.keyid} is {whose} key: it cannot sign as {name}.",
+            untouched="Nothing was signed.",
+            fix="Sign with a key that is listed there, without --by.",
+        )
+    return name
 
 
 @click.command("trust", help="Trust the check commands that this repository names, once, by their policy digest.")

@@ -9,6 +9,7 @@ from __future__ import annotations
 from savant.identity.closure import closure_identity
 from savant.identity.documents import DOCUMENTS, Closure, GovernanceRecord, Graph, LedgerPin, Pins, Task, Workspace
 from savant.identity.graph import graph_identity
+from savant.identity.people import People, Person, read_people
 from savant.identity.task import task_identity
 from savant.identity.workspace import workspace_identity
 
@@ -18,11 +19,14 @@ __all__ = (
     "GovernanceRecord",
     "Graph",
     "LedgerPin",
+    "People",
+    "Person",
     "Pins",
     "Task",
     "Workspace",
     "closure_identity",
     "graph_identity",
+    "read_people",
     "task_identity",
     "workspace_identity",
 )

@@ -12,6 +12,7 @@ from msgspec import structs
 
 from admission.acknowledge import (
     NAMESPACE,
+    is_listed,
     is_same_person,
     statement_bytes,
     statement_for,
@@ -23,6 +24,7 @@ from admission.policy import starter_policy
 from savant.contracts.document import Sealed, accept, seal
 from savant.contracts.errors import RefusedInput, SavantError, UsageError, VerificationError
 from savant.identity.keys import encode_private, load_private_key
+from savant.identity.people import People, Person
 from savant.ledger.ed25519 import Ed25519Signer, Ed25519Verifier
 from savant.ledger.sshkey import PublicKey
 from savant.ledger.sshsig import sign_sshsig
@@ -143,6 +145,51 @@ def test_who_asked_is_recognised_by_name_or_key() -> None:
     assert is_same_person("somebody else", PUBLIC, SIGNER.keyid)
     assert not is_same_person("Grace", PUBLIC, "Ada")
     assert not is_same_person("", PUBLIC, "")
+
+
+OTHER = PublicKey(Ed25519Signer(bytes(32)).public_raw)
+PEOPLE = People((Person("Grace", (), (PUBLIC,)), Person("Ada", (), (OTHER,))))
+
+
+def test_where_people_are_listed_only_they_count() -> None:
+    """A listed key under its person's name admits; an unlisted key, or one under another's name, refuses."""
+    stranger = Ed25519Signer(bytes([7]) * 32)
+    for acknowledgement, people, outcome in (
+        (signed(), None, "admitted-with-conditions"),
+        (signed(), PEOPLE, "admitted-with-conditions"),
+        (signed(statement_for(BARE, "existing-tests", by=PUBLIC.keyid)), PEOPLE, "admitted-with-conditions"),
+        (signed(), People(()), "refused"),
+        (signed(statement_for(BARE, "existing-tests", by="Ada")), PEOPLE, "refused"),
+        (signed(statement_for(BARE, "existing-tests", by="Somebody")), PEOPLE, "refused"),
+        (signed(signer=stranger, public_key=PublicKey(stranger.public_raw).line), PEOPLE, "refused"),
+    ):
+        verified = verify_acknowledgement(acknowledgement, requester="Ada", verifier=VERIFIER, people=people)
+        decision = decide(REQUEST, POLICY, [verified])
+        assert decision.outcome == outcome
+        if outcome == "refused":
+            assert [(r.code, r.rule) for r in decision.reasons] == [
+                ("admission.acknowledgement.stranger", "existing-tests")
+            ]
+
+
+def test_a_listed_key_may_sign_under_its_persons_names_only() -> None:
+    """Handle and fingerprints; without a list anybody may, under any name."""
+    assert is_listed("Grace", PUBLIC, PEOPLE)
+    assert is_listed(PUBLIC.keyid, PUBLIC, PEOPLE)
+    assert not is_listed("Grace", OTHER, PEOPLE)
+    assert not is_listed(OTHER.keyid, PUBLIC, PEOPLE)
+    assert is_listed("anything", PUBLIC, None)
+
+
+def test_who_asked_is_recognised_under_another_name_where_people_are_listed() -> None:
+    """Whichever of the person's names and keys the request has, and whichever the statement."""
+    two = People((Person("Grace", (), (PUBLIC, OTHER)),))
+    for requester in ("Grace", PUBLIC.keyid, OTHER.keyid):
+        assert is_same_person("under another name", PUBLIC, requester, two)
+    assert not is_same_person("under another name", PUBLIC, "Grace")
+    assert not is_same_person("Grace", PUBLIC, "Ada", PEOPLE)
+    assert is_same_person("Ada", PUBLIC, "Ada", PEOPLE)
+    assert not is_same_person("", PUBLIC, "", PEOPLE)
 
 
 def ssh_keygen(*arguments: object, stdin: bytes = b"") -> bytes:
