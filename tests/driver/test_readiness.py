@@ -1,0 +1,68 @@
+"""Readiness: what is missing is named with its fix, before any provider is called."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from msgspec import structs
+
+from driver.config import DEFAULT_BUDGETS
+from driver.readiness import assess
+from evaluator.documents import NormaliserConfig
+from tests.driver.sessionkit import check
+
+POLICY = "blake3:" + "1" * 64
+FORMATTER = NormaliserConfig(id="fmt", argv=("fmt", "--fix"), patterns=("**",), timeout_ms=1)
+
+
+def readiness(**changes: Any) -> Any:
+    members: dict[str, Any] = {
+        "budgets": DEFAULT_BUDGETS,
+        "reports_usage": False,
+        "project_checks": (),
+        "policy_digest": POLICY,
+        "is_trusted": False,
+        "missing_tools": {},
+    }
+    return assess(**{**members, **changes})
+
+
+def missing(made: Any) -> list[str]:
+    assert made.ready is not any(not item.ready for item in made.items)
+    for item in made.items:
+        assert bool(item.fix) is bool(item.detail) is (not item.ready)
+    return [item.code for item in made.items if not item.ready]
+
+
+def test_a_run_that_needs_nothing_is_ready() -> None:
+    """The positive control: no limits on usage, no commands of the repository, no missing tool."""
+    assert missing(readiness()) == []
+
+
+@pytest.mark.parametrize("member", ["tokens", "cost_microunits"])
+def test_a_limit_that_nobody_measures_is_no_limit(member: str) -> None:
+    """A token or money budget needs a provider that reports its usage."""
+    budgets = structs.replace(DEFAULT_BUDGETS, **{member: 5})
+    assert missing(readiness(budgets=budgets)) == ["driver.usage-unreported"]
+    assert missing(readiness(budgets=budgets, reports_usage=True)) == []
+
+
+@pytest.mark.parametrize(
+    "named", [{"project_checks": (check(["make", "test"]),)}, {"project_normalisers": (FORMATTER,)}]
+)
+def test_commands_of_the_repository_need_trust(named: dict[str, Any]) -> None:
+    """Checks and formatters alike: the command is shown, the fix names the digest."""
+    made = readiness(**named)
+    assert missing(made) == ["driver.policy-untrusted"]
+    (item,) = [item for item in made.items if not item.ready]
+    assert ("make test" in item.detail) or ("fmt --fix" in item.detail)
+    assert item.fix.endswith(f"savant trust {POLICY}")
+    assert missing(readiness(**named, is_trusted=True)) == []
+
+
+def test_each_missing_tool_is_named() -> None:
+    """One item for each, after the others."""
+    made = readiness(missing_tools={"a": "No tool a.", "b": "No tool b."})
+    assert missing(made) == ["driver.tool-missing"] * 2
+    assert [item.name for item in made.items if not item.ready] == ["tool:a", "tool:b"]
