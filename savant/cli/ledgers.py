@@ -76,10 +76,11 @@ def _create(bench: Workbench) -> OpenLedger:
 
 
 def _open(bench: Workbench) -> OpenLedger:
-    root_keyid = root_of(bench)
+    pin = pin_of(bench)
+    root_keyid = root_of(bench) if pin is None or pin.root_keyid is None else pin.root_keyid
     keys = load_keys(bench.places.data / "keys", root_keyid)
-    ledger = open_ledger(bench.directory, keys.signers, bodies=bench.store, pin=pin_of(bench))
-    if pin_of(bench) is None:
+    ledger = open_ledger(bench.directory, keys.signers, bodies=bench.store, pin=pin)
+    if pin is None:
         _remember(bench, ledger)
     return OpenLedger(ledger, created=False, keys=keys.directory)
 
