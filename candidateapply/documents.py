@@ -11,6 +11,7 @@ from savant.contracts.scalars import Digest, GitId, NonEmptyText, PathText, Text
 
 Disposition: TypeAlias = Literal["applied", "mismatch-kept", "mismatch-restored"]
 OnMismatch: TypeAlias = Literal["keep", "restore"]
+JournalPhase: TypeAlias = Literal["creating", "writing"]
 
 
 class Request(Document, frozen=True, kw_only=True, tag="savant.candidateapply.request/v1"):
@@ -66,11 +67,14 @@ class Journal(Document, frozen=True, kw_only=True, tag="savant.candidateapply.jo
     """What is being written where. It exists while a target may be half-written; never a record of the ledger.
 
     ``writes`` is the change in this direction: an undo's is the application's turned round. ``receipt_digest`` is the
-    application that an undo undoes.
+    application that an undo undoes. In the phase ``creating`` the target is being made and holds nothing of the
+    candidate yet; ``entry`` is the entry under ``worktrees/`` that it gets, empty for a target that existed before.
     """
 
     action: Literal["apply", "undo"]
+    phase: JournalPhase
     target: NonEmptyText
+    entry: Text
     request: Request
     receipt_digest: Digest | None
     expected_before: Digest

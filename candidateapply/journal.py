@@ -11,13 +11,14 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 from candidateapply.documents import Journal, Marker
 from savant.contracts.digest import digest
 from savant.contracts.document import accept, seal
-from savant.contracts.errors import Conflict, RefusedInput
+from savant.contracts.errors import Conflict, RefusedInput, SavantError
 from savant.files.atomic import create_only, fsync_directory, lock, read_optional, write_atomic
+from savant.files.tree import disk_error
 
 MAX_JOURNAL_BYTES: Final = 64 * 1024 * 1024
 _SUFFIX: Final = ".journal"
@@ -34,8 +35,12 @@ class TargetFiles:
         """Hold the target's lock; somebody else's is a refusal, not a wait.
 
         :raises Conflict: ``conflict.apply-locked``.
+        :raises PortError: ``port.disk``.
         """
-        self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        try:
+            self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError as error:
+            raise disk_error(error, f"Cannot make the folder {str(self._directory)!r}") from error
         try:
             with lock(self._path(target, ".lock"), blocking=False):
                 yield
@@ -55,26 +60,22 @@ class TargetFiles:
 
     def end(self, target: Path) -> None:
         """Forget a journal, durably."""
-        self._path(target, _SUFFIX).unlink(missing_ok=True)
-        fsync_directory(self._directory)
+        _forget(self._path(target, _SUFFIX))
 
     def journal(self, target: Path) -> Journal | None:
         """The journal of a target, or None.
 
-        :raises RefusedInput: when the file is not a journal.
+        :raises RefusedInput: ``refused.apply-journal`` when the file is not a journal.
         """
-        return self._read(self._path(target, _SUFFIX))
+        return _read(self._path(target, _SUFFIX), Journal)
 
     def pending(self) -> list[Journal]:
-        """Every journal, oldest name first."""
-        if not self._directory.is_dir():
-            return []
-        found = (self._read(path) for path in sorted(self._directory.glob(f"*{_SUFFIX}")))
-        return [journal for journal in found if journal is not None]
+        """Every journal. One may be of an application that is going on: it holds the target's lock.
 
-    def _read(self, path: Path) -> Journal | None:
-        raw = read_optional(path, max_bytes=MAX_JOURNAL_BYTES)
-        return None if raw is None else accept(raw, Journal).document
+        :raises RefusedInput: ``refused.apply-journal``.
+        """
+        found = (_read(path, Journal) for path in sorted(self._directory.glob(f"*{_SUFFIX}")))
+        return [journal for journal in found if journal is not None]
 
     def consume(self, marker: Marker) -> None:
         """Mark a target as consumed.
@@ -95,25 +96,63 @@ class TargetFiles:
             fix="Undo it first (savant undo), or apply into another target: savant apply --new",
         )
 
-    def is_consumed(self, target: Path) -> bool:
-        """Whether a target holds an application."""
-        return os.path.lexists(self._path(target, ".marker"))
+    def marker(self, target: Path) -> Marker | None:
+        """The marker of the application that a target holds, or None.
+
+        :raises RefusedInput: ``refused.apply-journal`` when the file is not a marker.
+        """
+        return _read(self._path(target, ".marker"), Marker)
 
     def release(self, target: Path) -> None:
         """Forget that a target was consumed, durably."""
-        self._path(target, ".marker").unlink(missing_ok=True)
-        fsync_directory(self._directory)
+        _forget(self._path(target, ".marker"))
 
     def _path(self, target: Path, suffix: str) -> Path:
         return self._directory / (digest(os.fsencode(canonical_target(target)))[7:39] + suffix)
 
 
+M = TypeVar("M", Journal, Marker)
+
+
+def _read(path: Path, type_: type[M]) -> M | None:
+    raw = read_optional(path, max_bytes=MAX_JOURNAL_BYTES)
+    if raw is None:
+        return None
+    try:
+        return accept(raw, type_).document
+    except SavantError as error:
+        raise RefusedInput(
+            "refused.apply-journal",
+            f"{path} is not what was written there: {error.message}",
+            untouched="Nothing was written.",
+            fix=f"Look at the targets of this repository, then remove {path}.",
+        ) from error
+
+
+def _forget(path: Path) -> None:
+    try:
+        path.unlink(missing_ok=True)
+    except OSError as error:
+        raise disk_error(error, f"Cannot remove {str(path)!r}") from error
+    fsync_directory(path.parent)
+
+
 def canonical_target(target: Path) -> Path:
     """One spelling of a target's place: links above it resolved, its own name kept.
 
-    :raises RefusedInput: ``refused.apply-target-link`` when the target itself is a link.
+    :raises RefusedInput: ``refused.apply-target-link`` when the target itself is a link;
+        ``refused.apply-target-name`` when its path is not UTF-8.
     """
     place = target.absolute()
+    try:
+        str(place).encode()
+    except UnicodeEncodeError as error:
+        raise RefusedInput(
+            "refused.apply-target-name",
+            f"The path {str(target)!a} is not UTF-8.",
+            untouched="Nothing was written.",
+            fix="Choose another place.",
+        ) from error
     if place.is_symlink():
         raise RefusedInput(
             "refused.apply-target-link",

@@ -16,20 +16,21 @@ def planned_writes(candidate: Candidate) -> tuple[PathChange, ...]:
     """
     for operation in candidate.operations:
         if operation.kind == "gitlink-change":
-            raise RefusedInput(
-                "refused.apply-unsupported-operation",
-                f"{operation.path} is a moved submodule, which cannot be applied.",
-                untouched="The target was not touched.",
-            )
+            raise _refused("unsupported-operation", f"{operation.path} is a moved submodule, which cannot be applied.")
         raw = to_raw(operation.path)
-        check_path(raw)
+        try:
+            check_path(raw)
+        except RefusedInput as error:
+            raise _refused("hazard", error.message) from error
         if is_reserved(raw):
-            raise RefusedInput(
-                "refused.apply-hazard",
-                f"{operation.path} is a control path of git.",
-                untouched="The target was not touched.",
-            )
+            raise _refused("hazard", f"{operation.path} is a control path of git.")
     return in_order(PathChange(path=o.path, before=o.before, after=o.after) for o in candidate.operations)
+
+
+def _refused(code: str, message: str) -> RefusedInput:
+    return RefusedInput(
+        f"refused.apply-{code}", message, untouched="The target was not touched.", fix="Ask for a change without it."
+    )
 
 
 def in_order(changes: Iterable[PathChange]) -> tuple[PathChange, ...]:

@@ -8,11 +8,11 @@ from pathlib import Path
 from admission.documents import Decision, Verification
 from admission.verify import verify_target
 from candidateapply.documents import Receipt, VerificationRecord
-from candidateapply.writing import Observed, observe
+from candidateapply.observing import Observed, observe
 from runner.documents import Candidate
 from runner.snapshot import BaseSnapshot
-from savant.contracts.document import Sealed, seal
-from savant.contracts.errors import RefusedInput, SavantError
+from savant.contracts.document import Document, Sealed, digest_of, seal
+from savant.contracts.errors import PortError, RefusedInput, Unverifiable, VerificationError
 from savant.repository.git import Repository
 
 
@@ -37,9 +37,7 @@ def verify_application(
 
     :raises RefusedInput: ``refused.verify-lineage`` when receipt, decision and candidate do not belong together.
     """
-    document = receipt.document
-    if (document.decision_digest, document.candidate_digest) != (decision.digest, candidate.digest):
-        raise RefusedInput("refused.verify-lineage", "The application is of another decision or candidate.")
+    _refuse_lineage(decision, candidate, receipt, base)
     observed = _observe(target, base)
     verification = seal(
         verify_target(
@@ -67,10 +65,28 @@ def verify_application(
     )
 
 
+def _refuse_lineage(
+    decision: Sealed[Decision], candidate: Sealed[Candidate], receipt: Sealed[Receipt], base: BaseSnapshot
+) -> None:
+    sealed: tuple[Sealed[Document], ...] = (decision, candidate, receipt)
+    named = (receipt.document.decision_digest, receipt.document.candidate_digest, decision.document.candidate_digest)
+    if (
+        any(item.digest != digest_of(item.document) for item in sealed)
+        or named != (decision.digest, candidate.digest, candidate.digest)
+        or base.manifest.digest != candidate.document.input_digest
+    ):
+        raise RefusedInput(
+            "refused.verify-lineage",
+            "Receipt, decision, candidate and base do not belong together.",
+            untouched="Nothing was recorded.",
+            fix="savant show says what was applied where.",
+        )
+
+
 def _observe(target: Path, base: BaseSnapshot) -> Observed | None:
     try:
         return observe(target, base)
-    except SavantError:
+    except (PortError, RefusedInput, Unverifiable, VerificationError):
         return None
 
 
@@ -78,5 +94,5 @@ def _head(target: Path, git: Path) -> str | None:
     try:
         with Repository.open(target, git=git) as opened:
             return opened.resolve_commit("HEAD")
-    except SavantError:
+    except (PortError, RefusedInput):
         return None
