@@ -1,7 +1,5 @@
 """The documents of O5A, admission. Admission says what may be applied; it is never a claim of correctness."""
 
-from __future__ import annotations
-
 from typing import Final, Literal, TypeAlias
 
 from runner.documents import FileState

@@ -1,7 +1,5 @@
 """The documents of O6: what a command provider is, precommitted in the session."""
 
-from __future__ import annotations
-
 from typing import Final, Literal, TypeAlias
 
 from savant.contracts.document import Document, Part

@@ -1,7 +1,5 @@
 """The documents of O7, the driver."""
 
-from __future__ import annotations
-
 from typing import Final, Literal, TypeAlias
 
 from savant.contracts.document import Document, Part

@@ -1,7 +1,5 @@
 """The documents of O4, evaluation. An evaluator returns findings, never a recommendation."""
 
-from __future__ import annotations
-
 from typing import Final, Literal, TypeAlias
 
 from savant.contracts.document import Document, Part

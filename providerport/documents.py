@@ -4,8 +4,6 @@ A request carries exactly what its operation needs; a retry or replan carries ``
 failed. Receipts hold no time and no usage: those are observations of the ledger record.
 """
 
-from __future__ import annotations
-
 from typing import Final
 
 from savant.contracts.document import Document, Part

@@ -1,7 +1,5 @@
 """The documents of O3, the runner. All digests are computed by the host from manifests."""
 
-from __future__ import annotations
-
 from typing import Final, Literal, TypeAlias
 
 from savant.contracts.document import Document, Part

@@ -4,8 +4,6 @@ Everything here is meaning: no member is a time, a duration, a host or a random 
 bytes. A vocabulary is a ``Literal`` whose spelling is the one in stored documents.
 """
 
-from __future__ import annotations
-
 from typing import Final, Literal, TypeAlias
 
 from savant.contracts.document import Document, Part

@@ -47,6 +47,7 @@ _TOKEN: Final = re.compile(
     re.DOTALL,
 )
 _SPECIAL: Final = re.compile(r"[*?\[]")
+_MEANING: Final = re.compile(r"[*?\[%]")
 
 
 def _bad(text: str, why: str, fix: str = "") -> RefusedInput:
@@ -59,11 +60,15 @@ class Pattern:
     """A parsed pattern: its text and how to match it. Equal when the texts are equal."""
 
     text: str
-    _compiled: re.Pattern[str] = field(repr=False, compare=False)
+    _regex: str = field(repr=False, compare=False)
 
     def matches(self, raw_path: bytes) -> bool:
         """Whether the pattern matches the whole path, given as raw bytes."""
-        return self._compiled.fullmatch(raw_path.decode("utf-8", "surrogateescape")) is not None
+        path = raw_path.decode("utf-8", "surrogateescape")
+        if _MEANING.search(self.text) is None and not self.text.endswith("/"):
+            name = self.text.removeprefix("/")
+            return path == name or ("/" not in self.text and path.endswith(f"/{name}"))
+        return _compiled(self._regex).fullmatch(path) is not None
 
     def __str__(self) -> str:
         """The text it was parsed from."""
@@ -124,7 +129,13 @@ def parse(text: str) -> Pattern:
         components.insert(0, "**")
     if below:
         components.append("**")
-    return Pattern(text, re.compile(_regex(text, components), re.DOTALL))
+    return Pattern(text, _regex(text, components))
+
+
+@lru_cache(maxsize=4096)
+def _compiled(regex: str) -> re.Pattern[str]:
+    """Compiled when it is first needed: most patterns of a policy hold no wildcard and never are."""
+    return re.compile(regex, re.DOTALL)
 
 
 def literal(raw_path: bytes) -> str:

@@ -1,7 +1,5 @@
 """The identity documents that a session binds. Each says what it did not see."""
 
-from __future__ import annotations
-
 from typing import Final, Literal, TypeAlias
 
 from savant.contracts.document import Document, Part

@@ -5,8 +5,6 @@ bytes of that document, with an SSH signature over exactly this text. The envelo
 adds nothing to its authority.
 """
 
-from __future__ import annotations
-
 from typing import Annotated, Final, Literal, TypeAlias
 
 from msgspec import Meta

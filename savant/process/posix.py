@@ -212,7 +212,7 @@ class _Session:
         self.hang_up()
         self.sock.close()
         try:
-            self.process.wait(LAST_WORDS_S + 2 * SWEEP_S)
+            _await_end(self.process, LAST_WORDS_S + 2 * SWEEP_S)
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
@@ -221,6 +221,25 @@ class _Session:
         """Let go of a session that belongs to the process we were forked from."""
         self.sock.close()
         self.process.returncode = 0
+
+
+def _await_end(process: subprocess.Popen[bytes], timeout_s: float) -> None:
+    """Wait for a process of ours; through its descriptor where there are such, because ``wait`` naps between looks.
+
+    :raises subprocess.TimeoutExpired: when it did not end in time.
+    """
+    try:
+        fd = os.pidfd_open(process.pid)
+    except (AttributeError, OSError):
+        process.wait(timeout_s)
+        return
+    try:
+        poll = select.poll()
+        poll.register(fd, select.POLLIN)
+        poll.poll(timeout_s * 1000)
+    finally:
+        os.close(fd)
+    process.wait(0)
 
 
 class _Streams:
