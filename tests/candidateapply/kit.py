@@ -137,7 +137,7 @@ class World:
     admission_receipt: Sealed[AdmissionReceipt]
     said: list[str] = field(default_factory=list)
     requests: list[Sealed[Request]] = field(default_factory=list)
-    on_announce: Callable[[], None] = lambda: None
+    on_announce: Callable[[], object] = lambda: None
 
     @classmethod
     def make(

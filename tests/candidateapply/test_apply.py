@@ -302,6 +302,11 @@ def foreign_repository(world: World) -> Path:
     return world.root / "foreign"
 
 
+def bare_clone(world: World) -> Path:
+    git(world.root, "clone", "-q", "--bare", "repo", "bare")
+    return world.root / "bare"
+
+
 def link_to_worktree(world: World) -> Path:
     (world.root / "link").symlink_to(world.add_worktree(), target_is_directory=True)
     return world.root / "link"
@@ -315,6 +320,7 @@ PLACE_REFUSALS: dict[str, tuple[str, Callable[[World], Path]]] = {
     "a file": ("refused.apply-not-dedicated", lambda w: plain_folder(w) / "README.md"),
     "inside a worktree": ("refused.apply-not-dedicated", lambda w: w.add_worktree() / "docs"),
     "another repository": ("refused.apply-not-dedicated", foreign_repository),
+    "a bare clone": ("refused.apply-not-dedicated", bare_clone),
     "a link": ("refused.apply-target-link", link_to_worktree),
     "not UTF-8": ("refused.apply-target-name", lambda w: w.root / os.fsdecode(b"\xff")),
     "no parent": ("refused.target-parent", lambda w: w.root / "no/where"),
@@ -335,6 +341,15 @@ def test_a_place_that_is_no_dedicated_target_is_refused(world: World, case: str)
     assert world.said == []
     assert fingerprint(world) == before
     assert [path for path in sorted(world.root.rglob("*")) if "targets" not in path.parts] == listed
+
+
+def test_a_bare_repository_has_no_checkout_to_spare(tmp_path: Path) -> None:
+    """Where there is no checkout, the target is made all the same."""
+    with World.make(tmp_path) as world:
+        git(tmp_path, "clone", "-q", "--bare", "repo", "bare")
+        with Repository.open(tmp_path / "bare") as bare:
+            world.repository = bare
+            is_applied(world, world.applied(checkout=None))
 
 
 def test_the_main_checkout_is_no_target_from_a_worktree_either(world: World) -> None:
@@ -434,7 +449,7 @@ def test_a_blob_that_cannot_be_had_is_found_before_any_write(world: World, path:
 def test_nothing_is_written_over_what_somebody_else_wrote_meanwhile(world: World) -> None:
     """A path of the change that a person edits after the check keeps the person's bytes; the receipt says so."""
     world.add_worktree()
-    world.on_announce = lambda: (world.target / "README.md").write_bytes(b"mine")  # type: ignore[assignment, return-value]
+    world.on_announce = lambda: (world.target / "README.md").write_bytes(b"mine")
     application = world.applied(on_mismatch="restore")
     receipt = application.receipt.document
     assert receipt.disposition == "mismatch-kept"
@@ -449,7 +464,7 @@ def test_nothing_is_written_over_what_somebody_else_wrote_meanwhile(world: World
 def test_another_file_that_appears_is_a_mismatch(world: World, on_mismatch: str) -> None:
     """The recomputed digests, the input's too, tell; the target is kept, for what is not ours cannot be restored."""
     world.add_worktree()
-    world.on_announce = lambda: (world.target / "mine").write_bytes(b"x")  # type: ignore[assignment, return-value]
+    world.on_announce = lambda: (world.target / "mine").write_bytes(b"x")
     receipt = world.applied(on_mismatch=on_mismatch).receipt.document
     assert receipt.disposition == "mismatch-kept"
     assert receipt.input_digest != world.base.manifest.digest
@@ -511,6 +526,34 @@ def test_something_in_the_way_is_a_mismatch(world: World) -> None:
     assert receipt.disposition == "mismatch-kept"
     assert "empty" in receipt.detail
     assert (world.target / "empty/mine").read_bytes() == b"x"
+
+
+def test_nothing_is_written_through_a_link(world: World) -> None:
+    """A folder that is swapped for a link after the check leads nowhere: outside, nothing appears."""
+    world.add_worktree()
+    outside = world.root / "outside"
+    outside.mkdir()
+    world.on_announce = lambda: (world.target / "copies").symlink_to(outside)
+    receipt = world.applied().receipt.document
+    assert receipt.disposition == "mismatch-kept"
+    assert "copies" in receipt.detail
+    assert list(outside.iterdir()) == []
+
+
+def test_a_folder_where_a_file_was_deleted_is_a_mismatch(world: World) -> None:
+    """What a person puts in the place of a deleted path is kept."""
+    world.add_worktree()
+
+    def meddle() -> None:
+        (world.target / "gone/far/away").unlink()
+        (world.target / "gone/far/away").mkdir()
+        (world.target / "gone/far/away/mine").write_bytes(b"x")
+
+    world.on_announce = meddle
+    receipt = world.applied().receipt.document
+    assert receipt.disposition == "mismatch-kept"
+    assert receipt.input_digest == receipt.observed_final_digest  # the writes cannot be taken back in thought
+    assert (world.target / "gone/far/away/mine").read_bytes() == b"x"
 
 
 def test_a_failure_to_make_the_target_leaves_nothing(world: World) -> None:

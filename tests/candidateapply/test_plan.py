@@ -100,5 +100,5 @@ def test_what_cannot_be_written_is_refused(path: str, kind: str, code: str) -> N
     """A submodule, a path that leads out and a path of git's own; a plain path is planned."""
     good = candidate_of({}, {b"a": Content("regular", b"x")})
     assert [w.path for w in planned_writes(good)] == ["a"]
-    operation = structs.replace(good.operations[0], path=path, kind=kind)  # type: ignore[arg-type]
+    operation = structs.replace(good.operations[0], path=path, kind=kind)
     assert refused(lambda: planned_writes(structs.replace(good, operations=(operation,)))).code == code

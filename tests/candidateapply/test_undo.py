@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,6 +19,12 @@ from savant.repository.worktree import control_state
 from tests.candidateapply.kit import World, admission_receipt_of, decision_of, fingerprint, identity, refused
 from tests.runner.kit import git
 
+
+def put_back(path: Path) -> None:
+    path.parent.mkdir(parents=True)
+    path.write_bytes(b"x")
+
+
 EDITS: dict[str, tuple[str, Callable[[World], object]]] = {
     "an applied file": ("README.md", lambda w: (w.target / "README.md").write_bytes(b"mine")),
     "an unchanged file": ("kept/crlf", lambda w: (w.target / "kept/crlf").write_bytes(b"mine")),
@@ -26,7 +33,7 @@ EDITS: dict[str, tuple[str, Callable[[World], object]]] = {
     "a mode": ("mode", lambda w: (w.target / "mode").chmod(0o644)),
     "a deleted path that is back": (
         "gone/far/away",
-        lambda w: ((w.target / "gone/far").mkdir(parents=True), (w.target / "gone/far/away").write_bytes(b"x")),
+        lambda w: put_back(w.target / "gone/far/away"),
     ),
     "a base file put back": ("README.md", lambda w: (w.target / "README.md").write_bytes(b"# hello\n")),
     "a special file": ("fifo", lambda w: os.mkfifo(w.target / "fifo")),
@@ -48,7 +55,7 @@ def test_a_changed_target_is_not_undone(world: World, case: str) -> None:
 def test_an_edit_between_look_and_write_is_kept(world: World) -> None:
     """A path that changes after the whole target was compared is refused before any write."""
     application = world.applied()
-    world.on_announce = lambda: (world.target / "README.md").write_bytes(b"mine")  # type: ignore[assignment, return-value]
+    world.on_announce = lambda: (world.target / "README.md").write_bytes(b"mine")
     assert refused(lambda: world.undo(application.receipt)).code == "conflict.undo-target-changed"
     assert (world.target / "README.md").read_bytes() == b"mine"
     assert (world.target / "mode").stat().st_mode & 0o100 == 0o100
@@ -57,7 +64,7 @@ def test_an_edit_between_look_and_write_is_kept(world: World) -> None:
 def test_a_target_that_is_not_the_base_afterwards_is_no_success(world: World) -> None:
     """A file that appears while the undo writes makes it fail, with its path; the journal waits."""
     application = world.applied()
-    world.on_announce = lambda: (world.target / "mine").write_bytes(b"x")  # type: ignore[assignment, return-value]
+    world.on_announce = lambda: (world.target / "mine").write_bytes(b"x")
     with pytest.raises(VerificationError) as caught:
         world.undo(application.receipt)
     assert (caught.value.code, "mine" in caught.value.message) == ("unverified.undo", True)
