@@ -21,6 +21,8 @@ from providerport.port import Call, Usage, Workspace
 from providerport.scripted import ANSWERS_INTERPRETATION, Answer, Edit, Fail, ScriptedProvider, Step, write_files
 from runner.documents import Receipt as RunnerReceipt
 from savant.contracts.document import digest_of
+from savant.contracts.effects import Cancellation
+from savant.process.port import Command, Ended
 from savant.process.posix import SupervisedRunner
 from savant.store.objects import MemoryObjectStore
 from synthesis.documents import Attempt, Evaluation, Interpretation, Phase, Plan, PlanReview, TerminalReason
@@ -444,3 +446,32 @@ def test_a_base_that_no_run_changes(world: WorldOf) -> None:
     w = world(script(GOOD))
     assert ended(w)[0] == "candidate-ready"
     assert w.snapshot.read(b"src/a.py") == PLAIN[b"src/a.py"]
+
+
+class Interrupting:
+    """A supervisor of real commands during whose check the person interrupts."""
+
+    def __init__(self, inner: SupervisedRunner, w: World) -> None:
+        self._inner, self._w = inner, w
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    def run(self, command: Command, cancellation: Cancellation | None = None) -> Ended:
+        ended = self._inner.run(command, cancellation)
+        if command.argv[0].endswith("/true"):
+            self._w.cancellation.set()
+        return ended
+
+
+def test_an_interrupt_during_an_evaluation_records_no_verdict(world: WorldOf, processes: SupervisedRunner) -> None:
+    """What a check says before the person's interrupt is no evaluation; the candidate stays sealed."""
+    for interrupts in (True, False):
+        w = world(script(GOOD), processes=processes)
+        if interrupts:
+            w.processes = Interrupting(processes, w)  # type: ignore[assignment]
+        w.asked = replace(w.asked, checks=(check(["/bin/true"]),))
+        run, disposition = w.session_run()
+        assert disposition == ("interrupted" if interrupts else "candidate-ready")
+        assert (w.all(Evaluation) == []) is interrupts
+        assert run.trace.candidate is not None
