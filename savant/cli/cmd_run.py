@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from savant.cli.exits import EXITS, ending_of_run, exit_code
+from savant.cli.exits import exit_code
 from savant.cli.options import format_option, repository_option
 from savant.cli.render import Output, short
+from savant.cli.run_result import show_result
 
 if TYPE_CHECKING:
     from driver.documents import Readiness
@@ -103,7 +104,7 @@ def _run(bench: Workbench, output: Output, flags: dict[str, Any]) -> int:
     if not readiness.ready:
         return _not_ready(output, readiness)
     result, run_id = _governed(bench, output, inputs, provision, normalisers, flags)
-    return _show(output, result, run_id, bench)
+    return show_result(output, result, run_id, bench.directory)
 
 
 def _provider_flags(flags: dict[str, Any]) -> Any:
@@ -322,87 +323,6 @@ def _index(bench: Workbench, result: RunResult, recorder: Recorder, started_ms: 
             ledger_last_seq=recorder.last_seq,
         )
     )
-
-
-def _show(output: Output, result: RunResult, run_id: str, bench: Workbench) -> int:
-    receipt = result.receipt.document
-    ending = ending_of_run(result.disposition, receipt.reason)
-    code = exit_code(ending)
-    decision = None if result.admission is None else result.admission.decision
-    output.document(
-        "run",
-        ending,
-        code,
-        {
-            "run": run_id,
-            "disposition": result.disposition,
-            "reason": receipt.reason,
-            "detail": result.detail,
-            "receipt": result.receipt.digest,
-            "session": receipt.session_digest,
-            "candidate": receipt.candidate_digest,
-            "decision": None if decision is None else decision.digest,
-            "conditions": [] if decision is None else [c.id for c in decision.document.conditions],
-            "reasons": []
-            if decision is None
-            else [{"code": r.code, "path": r.path} for r in decision.document.reasons],
-            "ledger": result.run.ports.recorder.ledger_id,
-            "failed_appends": result.run.ports.recorder.failures,
-        },
-    )
-    if not output.as_json:
-        output.say(*_words(result, ending, run_id, bench))
-    return code
-
-
-def _words(result: RunResult, ending: str, run_id: str, bench: Workbench) -> Iterator[str]:
-    receipt, short_id = result.receipt.document, run_id[:12]
-    yield f"{EXITS[ending].words}  (run {short_id})"
-    if receipt.reason is not None and result.disposition == "terminal-failure":
-        yield f"  why: {receipt.reason}"
-    if result.detail:
-        yield f"  {result.detail}"
-    if result.disposition == "terminal-failure":
-        yield from _last_findings(result)
-    decision = None if result.admission is None else result.admission.decision.document
-    if decision is not None:
-        for condition in decision.conditions:
-            yield f"  asks [{condition.id}]: {condition.reason} {', '.join(condition.paths[:5])}".rstrip()
-        for reason in decision.reasons:
-            if decision.outcome in ("refused", "uncertifiable"):
-                yield f"  {reason.code} (rule {reason.rule}): {reason.path or ''} {reason.detail}"
-        yield from (f"  note: {limit.text}" for limit in decision.limitations)
-    yield f"  recorded in {bench.directory}; your checkout was not touched."
-    yield from (f"  next: {command}" for command in _next(ending, short_id))
-
-
-def _last_findings(result: RunResult) -> Iterator[str]:
-    for finding in result.run.trace.findings[:5]:
-        place = "" if finding.path is None else f"{finding.path}:{finding.line or ''} "
-        yield f"  {finding.check}: {place}{finding.message.splitlines()[0]}"
-
-
-NEXT: dict[str, Sequence[str]] = {
-    "admitted": ("savant diff {run}", "savant apply {run} --new"),
-    "admitted-with-conditions": ("savant diff {run}", "savant apply {run} --new"),
-    "waiting": ("savant admit {run} --explain", "savant acknowledge CONDITION {run} --key ~/.ssh/id_ed25519"),
-    "admission-refused": ("savant admit {run} --explain", "savant diff {run}"),
-    "uncertifiable": ("savant replay {run}",),
-    "terminal-failure": ("savant show {run}",),
-    "escalated": ("savant show {run}",),
-    "provider-stopped": ("savant show {run}",),
-    "runner-stopped": ("savant show {run}",),
-    "step-limit-reached": ("savant show {run}",),
-    "applied-compliant": ("savant undo {run}",),
-    "applied-violated": ("savant verify {run}", "savant undo {run}"),
-    "apply-failed": ("savant apply {run} --new",),
-}
-"""The next commands for each ending."""
-
-
-def _next(ending: str, run_id: str) -> Iterator[str]:
-    for text in NEXT.get(ending, ()):
-        yield text.format(run=run_id)
 
 
 @contextmanager
