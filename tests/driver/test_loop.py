@@ -469,7 +469,7 @@ def test_an_interrupt_during_an_evaluation_records_no_verdict(world: WorldOf, pr
     for interrupts in (True, False):
         w = world(script(GOOD), processes=processes)
         if interrupts:
-            w.processes = Interrupting(processes, w)  # type: ignore[assignment]
+            w.processes = Interrupting(processes, w)
         w.asked = replace(w.asked, checks=(check(["/bin/true"]),))
         run, disposition = w.session_run()
         assert disposition == ("interrupted" if interrupts else "candidate-ready")
