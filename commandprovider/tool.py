@@ -69,7 +69,11 @@ def run_tool(
                     argv=config.command(argv),
                     cwd=cwd,
                     env=allowed_environment(
-                        host.ambient, document.environment, home, home / "tmp", {**NO_CACHES, "PATH": host.search_path}
+                        host.ambient,
+                        document.environment,
+                        home,
+                        home / "tmp",
+                        {**NO_CACHES, "PATH": host.search_path, "GIT_CEILING_DIRECTORIES": str(cwd.parent)},
                     ),
                     limits=Limits(
                         wall_ms=call.request.document.deadline_ms,

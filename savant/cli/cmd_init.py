@@ -12,7 +12,7 @@ import click
 from savant.cli.exits import EXITS
 from savant.cli.options import format_option, repository_option
 from savant.cli.render import Output, table
-from savant.contracts.errors import SavantError, UsageError
+from savant.contracts.errors import RefusedInput, SavantError, UsageError
 
 if TYPE_CHECKING:
     from driver.onboarding import FoundCheck
@@ -42,6 +42,13 @@ def init(repo: str, domain: str | None, try_checks: bool, format_: str) -> int:
             "config.toml": config_toml(domain or root.name, checks, normalisers),
             "policy.toml": policy_toml(starter_policy()),
         }
+        if folder.is_symlink():
+            raise RefusedInput(
+                "refused.init-link",
+                f"{folder} is a link.",
+                untouched="Nothing was written.",
+                fix="Replace it by a folder, then run savant init again.",
+            )
         kept = [name for name in files if (folder / name).exists()]
         folder.mkdir(exist_ok=True)
         written = []

@@ -8,6 +8,8 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from driver.history import read_runs
 from savant.cli.kinds import registry
 from savant.ledger.sqlitestore import SqliteStore
@@ -184,6 +186,32 @@ def test_init_writes_rules_that_are_in_force_once_committed(shop: Shop) -> None:
     ended = shop.savant("run", "x", "--recipe", "/bin/sh -c 'echo x >> README.txt'")
     assert ended.code == 0, ended.out + ended.err
     assert ".savant/policy.toml at the base" in ended.err
+
+
+def test_init_writes_through_no_link(shop: Shop) -> None:
+    """A ``.savant`` that leads elsewhere is refused, and nothing is written there."""
+    elsewhere = shop.root / "elsewhere"
+    elsewhere.mkdir()
+    (shop.path / ".savant").symlink_to(elsewhere)
+    refused = shop.savant("init", "--no-try-checks", "--format", "json")
+    assert (refused.code, refused.json["code"]) == (22, "refused.init-link")
+    assert not list(elsewhere.iterdir())
+    (shop.path / ".savant").unlink()
+    assert shop.savant("init", "--no-try-checks").code == 0
+
+
+def test_a_patch_is_applied_to_the_copy_also_below_another_repository(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Git looks for no repository above the copy, wherever the scratch folder lies."""
+    outer = shop.root / "outer"
+    outer.mkdir()
+    git(outer, "init", "-q")
+    monkeypatch.setenv("SAVANT_HOME", str(outer / "home"))
+    patch = shop.root / "change.patch"
+    patch.write_text("--- a/README.txt\n+++ b/README.txt\n@@ -1 +1,2 @@\n A shop.\n+Open.\n")
+    ended = shop.run("--patch", str(patch), "--must-pass", "/bin/true")
+    assert (ended.code, ended.json["disposition"]) == (0, "admitted"), ended.out + ended.err
 
 
 def test_the_demonstration_runs_to_its_end(tmp_path: Path) -> None:
