@@ -200,17 +200,14 @@ def test_init_writes_through_no_link(shop: Shop) -> None:
     assert shop.savant("init", "--no-try-checks").code == 0
 
 
-def test_a_patch_is_applied_to_the_copy_also_below_another_repository(
-    shop: Shop, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Git looks for no repository above the copy, wherever the scratch folder lies."""
+def test_a_tool_finds_no_repository_above_its_copy(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    """git, run by a tool in the copy, looks for no repository above it, wherever the scratch folder lies."""
     outer = shop.root / "outer"
     outer.mkdir()
     git(outer, "init", "-q")
     monkeypatch.setenv("SAVANT_HOME", str(outer / "home"))
-    patch = shop.root / "change.patch"
-    patch.write_text("--- a/README.txt\n+++ b/README.txt\n@@ -1 +1,2 @@\n A shop.\n+Open.\n")
-    ended = shop.run("--patch", str(patch), "--must-pass", "/bin/true")
+    script = "git rev-parse --git-dir && exit 9; echo x >> README.txt"
+    ended = shop.run("Change", "--recipe", f"/bin/sh -c '{script}'", "--must-pass", "/bin/true", "--retries", "0")
     assert (ended.code, ended.json["disposition"]) == (0, "admitted"), ended.out + ended.err
 
 
