@@ -38,6 +38,12 @@ class Recorder:
         self.last_seq: int | None = None
         self._seen: set[tuple[str, str]] = set()
 
+    def of_run(self, run_id: str) -> Recorder:
+        """A recorder that goes on with another run of the same ledger."""
+        return Recorder(
+            self._ledger, run_id=run_id, mode=self.mode, clock=self._clock, host=self._host, tool=self._tool
+        )
+
     @property
     def ledger_id(self) -> str | None:
         """The ledger's id, None in mode ``off``."""

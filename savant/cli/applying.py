@@ -16,13 +16,15 @@ from candidateapply.recover import recover, words
 from candidateapply.undo import Undone
 from driver.admit import Admission
 from driver.documents import RunDisposition
+from driver.history import read_runs
 from driver.recorder import Recorder
 from driver.run import Applied, Apply
 from driver.step import Run, present
 from runner.documents import Candidate
 from runner.snapshot import BaseSnapshot
+from savant.cli.lookup import ledger_store
 from savant.cli.workbench import Workbench
-from savant.contracts.document import Sealed
+from savant.contracts.document import Sealed, digest_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +113,8 @@ def applier(bench: Workbench, target: str, on_mismatch: Literal["keep", "restore
 
     def apply(run: Run, admission: Admission) -> Applied:
         chosen = Chosen(admission.decision, admission.receipt, present(run.trace.candidate), run.inputs.snapshot)
-        finish_interrupted(bench, recorder)
+        for line in finish_interrupted(bench, recorder):
+            run.ports.progress.say(line)
         application, verified = apply_chosen(bench, chosen, place, on_mismatch, recorder)
         return Applied(
             disposition_of(application, verified),
@@ -124,7 +127,7 @@ def applier(bench: Workbench, target: str, on_mismatch: Literal["keep", "restore
 
 
 def finish_interrupted(bench: Workbench, recorder: Recorder) -> list[str]:
-    """Finish what an earlier, interrupted application or undo left, record it, and say so."""
+    """Finish what an earlier, interrupted application or undo left, record it in its own run, and say so."""
 
     def base_of(commit: str) -> BaseSnapshot:
         return BaseSnapshot.take(bench.repository, commit, cache=bench.cache)
@@ -132,7 +135,18 @@ def finish_interrupted(bench: Workbench, recorder: Recorder) -> list[str]:
     lines = []
     for journal, outcome in recover(bench.directory, bench.store, base_of):
         if isinstance(outcome, Application | Undone):
-            recorder.record("apply", outcome.receipt, detail=f"recovered: {outcome.target}")
+            owner = _run_of(bench, digest_of(journal.request))
+            own = recorder if owner is None else recorder.of_run(owner)
+            own.record("apply", outcome.receipt, detail=f"recovered: {outcome.target}")
             outcome.finish()
         lines.append(words(journal, outcome))
     return lines
+
+
+def _run_of(bench: Workbench, request_digest: str) -> str | None:
+    """The run that recorded an application request; None when the ledger does not hold it."""
+    with ledger_store(bench) as store:
+        for history in read_runs(store.lines(0, store.tail().size), bench.registry, bench.store):
+            if any(request.digest == request_digest for request in history.all(Request)):
+                return history.run_id
+    return None
