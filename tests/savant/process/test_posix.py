@@ -115,7 +115,8 @@ def test_signals_mask_umask_and_session_are_plain(runner: SupervisedRunner, pyth
     assert runner.run(python(code)).stdout == b"0 True 0o22 (0, 0)\n"
     # Asked of a program that is not Python, which ignores SIGPIPE itself.
     ended = runner.run(Command(argv=("/bin/grep", "SigIgn", "/proc/self/status"), cwd=Path("/"), env=(), limits=ROOMY))
-    assert int(ended.stdout.split()[1], 16) == 0
+    # Signals 32 and 33 are the C library's own: nobody can set them, and they are as whoever started us left them.
+    assert int(ended.stdout.split()[1], 16) & ~(0b11 << 31) == 0
 
 
 # --- what bounds it --------------------------------------------------------------------------------------------------
