@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Literal, TypeAlias
+
+import msgspec
 
 from runner.overlay import Overlay
 from runner.workspace import CandidateWorkspace
@@ -20,7 +21,7 @@ from savant.contracts.errors import RefusedInput
 from savant.files.patterns import PatternSet
 from savant.files.tree import disk_error
 from savant.process.environment import allowed_environment
-from savant.process.port import Command, Ended, Limits, ProcessRunner, Sandbox
+from savant.process.port import Command, Ended, Limits, Mount, ProcessRunner, Sandbox
 
 MAX_ARGUMENT_BYTES: Final = 64 * 1024
 """How many bytes of paths one call gets; more paths are given to further calls."""
@@ -31,8 +32,7 @@ Blame: TypeAlias = Literal["candidate", "host"]
 """Who can help: ``candidate``, the tool rejected its files; ``host``, the tool could not do its work."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Normaliser:
+class Normaliser(msgspec.Struct, frozen=True, kw_only=True):
     """One formatter.
 
     :param id: its name in messages.
@@ -49,19 +49,17 @@ class Normaliser:
     patterns: tuple[str, ...]
     timeout_ms: int
     environment: tuple[tuple[str, str], ...] = ()
-    sandbox: Sandbox = field(default_factory=lambda: Sandbox(network=False))
+    sandbox: Sandbox = msgspec.field(default_factory=lambda: Sandbox(network=False))
     output_bytes: int = 64 * 1024
 
 
-@dataclass(frozen=True, slots=True)
-class Normalised:
+class Normalised(msgspec.Struct, frozen=True):
     """Every normaliser succeeded; the paths whose content or mode changed, in byte order."""
 
     touched: tuple[bytes, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class NormaliserFailed:
+class NormaliserFailed(msgspec.Struct, frozen=True):
     """One normaliser failed, later ones did not run. ``code`` is dotted; ``paths`` are those it had been given."""
 
     normaliser: str
@@ -141,8 +139,7 @@ def _run(
                 sandbox=Sandbox(
                     level=sandbox.level,
                     network=sandbox.network,
-                    read_only=sandbox.read_only,
-                    writable=(*sandbox.writable, folder, home, tmp),
+                    mounts=(*sandbox.mounts, *(Mount(path, path, writable=True) for path in (folder, home, tmp))),
                 ),
             ),
             cancellation,

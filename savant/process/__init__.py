@@ -7,13 +7,27 @@ a shell, never passes on the ambient environment or a descriptor, and never deci
 from __future__ import annotations
 
 from savant.process.environment import allowed_environment, resolve_executable
-from savant.process.port import Command, Ended, Level, Limits, ProcessRunner, Sandbox, Verdict
+from savant.process.port import (
+    Command,
+    Ended,
+    Level,
+    Limits,
+    Missing,
+    Mount,
+    Offer,
+    ProcessRunner,
+    Sandbox,
+    Verdict,
+)
 
 __all__ = [
     "Command",
     "Ended",
     "Level",
     "Limits",
+    "Missing",
+    "Mount",
+    "Offer",
     "ProcessRunner",
     "Sandbox",
     "Verdict",

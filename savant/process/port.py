@@ -6,12 +6,14 @@ ended is a value too, also when it could not be started; exceptions are for misu
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Literal, Protocol, TypeAlias
 
+import msgspec
+
 from savant.contracts.effects import Cancellation
 from savant.contracts.errors import PortError, UsageError
+from savant.contracts.scalars import Set
 
 Level: TypeAlias = Literal["S0", "S1", "S2", "S3"]
 """What contains a command: from session, limits and sweep (S0) to namespaces, seccomp, Landlock and cgroup (S3)."""
@@ -35,8 +37,7 @@ VERDICTS: Final[tuple[Verdict, ...]] = (
 _MAX_LIMIT: Final = 2**53 - 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """What one command may use; None leaves a resource unlimited.
 
     :param wall_ms: from its start to the request to end; then ``grace_ms`` until it is killed.
@@ -62,29 +63,78 @@ class Limits:
     processes: int | None = None
 
     def __post_init__(self) -> None:
-        for name in self.__slots__:
+        for name in self.__struct_fields__:
             value = getattr(self, name)
             if value is not None and not 0 <= value <= _MAX_LIMIT:
                 raise UsageError("usage.bad-limit", f"The limit {name} is {value}, outside 0 to 2^53-1.")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sandbox:
-    """What contains the command and what it may reach; at S0 the last three are not enforced.
+class Mount(msgspec.Struct, frozen=True):
+    """A file or folder of the host that a contained command may see.
 
-    :param level: the containment demanded. A runner that cannot give it refuses; it never gives less.
+    :param source: its path on the host. :param target: the path at which the command sees it.
+    :param writable: whether the command may change it and what is below it.
+    :raises UsageError: ``usage.bad-sandbox`` if a path is not absolute, has a ``..`` or a NUL byte.
+    """
+
+    source: Path
+    target: Path
+    writable: bool = False
+
+    def __post_init__(self) -> None:
+        for path in (self.source, self.target):
+            if not path.is_absolute() or ".." in path.parts or "\0" in str(path):
+                raise UsageError("usage.bad-sandbox", f"The mount {str(path)!r} is not an absolute, plain path.")
+
+    @property
+    def is_moved(self) -> bool:
+        """Whether the command sees it at another path, for which it needs a mount namespace."""
+        return self.source != self.target
+
+
+class Sandbox(msgspec.Struct, frozen=True, kw_only=True):
+    """What contains the command and what it may reach; at S0 the last two are not enforced.
+
+    :param level: the containment, exactly: a runner that cannot give it refuses; it gives neither less nor more.
     :param network: whether it may use the network.
-    :param read_only: host paths it may read. Likewise ``writable``: it may write below these.
+    :param mounts: what it may see of the host beside the parts of the system that every program needs
+        (:data:`savant.process.sandbox.SYSTEM`). Later ones lie over earlier ones.
+    :raises UsageError: ``usage.bad-sandbox`` if a mount is moved at S1 or S2, where paths are those of the host.
     """
 
     level: Level = "S0"
     network: bool = True
-    read_only: tuple[Path, ...] = ()
-    writable: tuple[Path, ...] = ()
+    mounts: tuple[Mount, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.level in {"S1", "S2"} and (moved := next((mount for mount in self.mounts if mount.is_moved), None)):
+            raise UsageError(
+                "usage.bad-sandbox", f"At level {self.level} {str(moved.source)!r} cannot be seen at another path."
+            )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Command:
+class Missing(msgspec.Struct, frozen=True):
+    """Something that a higher level would need: its name, why it cannot be had here, and what to do about it."""
+
+    name: str
+    why: str
+    fix: str
+
+
+class Offer(msgspec.Struct, frozen=True):
+    """What a runner can give, as it found by running something.
+
+    :param level: the strongest level.
+    :param layers: what is active at that level, by name, as in :attr:`Ended.layers`.
+    :param missing: what keeps it from the levels above; empty at the highest.
+    """
+
+    level: Level
+    layers: Set[str]
+    missing: tuple[Missing, ...]
+
+
+class Command(msgspec.Struct, frozen=True, kw_only=True):
     """One foreign command, complete.
 
     :param argv: the arguments; the first is the absolute path of the executable.
@@ -100,7 +150,7 @@ class Command:
     env: tuple[tuple[str, str], ...]
     limits: Limits
     stdin: bytes = b""
-    sandbox: Sandbox = field(default_factory=Sandbox)
+    sandbox: Sandbox = msgspec.field(default_factory=Sandbox)
 
     def __post_init__(self) -> None:
         if not self.argv or not self.argv[0].startswith("/"):
@@ -117,8 +167,7 @@ class Command:
             raise UsageError("usage.bad-command", "A command cannot hold a NUL byte.")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ended:
+class Ended(msgspec.Struct, frozen=True, kw_only=True):
     """How a command ended, and what is left of it.
 
     :param exit_status: of the command itself, None if it did not exit. Likewise ``signal``. They are also told when
@@ -131,7 +180,7 @@ class Ended:
         ten megabytes, because a process inherits the mark.
     :param survivors: descendants that were alive when it had ended, or when its grace was over; ended by us.
     :param remaining: descendants that could not be ended; 0 is the proof of quiescence at this level.
-    :param level: the containment it had.
+    :param level: the containment it had. :param layers: what was active, by name; empty if it was never started.
     :param detail: for a person, one line: why it was ended or not started, and what could not be enforced.
     """
 
@@ -149,6 +198,7 @@ class Ended:
     remaining: int
     level: Level
     detail: str
+    layers: tuple[str, ...]
 
     @property
     def is_quiescent(self) -> bool:
@@ -165,13 +215,20 @@ class ProcessRunner(Protocol):
     """Runs foreign commands.
 
     MUST end every descendant before :meth:`run` returns, count those it had to end, and give the command exactly the
-    environment, directory, input and limits of the value. MUST NOT use a shell, inherit descriptors, or give less
-    containment than demanded. Any thread may call; one command runs at a time, others wait.
+    environment, directory, input, limits and containment of the value. MUST NOT use a shell or inherit descriptors.
+    Any thread may call; one command runs at a time, others wait.
     """
 
     @property
     def level(self) -> Level:
-        """The strongest containment this runner can give."""
+        """The strongest containment this runner can give: that of its offer."""
+        ...
+
+    def offer(self) -> Offer:
+        """What this runner can give and what it lacks for more; found out once, by running something.
+
+        :raises PortError: ``port.spawn``, ``port.disk``.
+        """
         ...
 
     def run(self, command: Command, cancellation: Cancellation | None = None) -> Ended:
@@ -220,4 +277,5 @@ def cancelled_before_start(level: Level) -> Ended:
         remaining=0,
         level=level,
         detail="cancelled before it was started",
+        layers=(),
     )

@@ -14,15 +14,18 @@ import subprocess
 import sys
 import threading
 from contextlib import suppress
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Literal, Self
 
+import msgspec
+from msgspec.structs import asdict
+
 from savant.contracts.effects import Cancellation
 from savant.contracts.errors import PortError, UsageError
+from savant.contracts.scalars import as_set
 from savant.files.tree import disk_error, temporary_name, write_all
-from savant.process.port import Command, Ended, Level, cancelled_before_start, refuse_level
+from savant.process.port import Command, Ended, Level, Offer, cancelled_before_start, refuse_level
 from savant.process.supervisor import LAST_WORDS_S, SWEEP_S, receive_frame, send_frame
 
 _SCRIPT: Final = Path(__file__).with_name("supervisor.py")
@@ -32,16 +35,18 @@ _POLL_MS: Final = 10
 
 
 class SupervisedRunner:
-    """Runs commands through a supervisor; a :class:`~savant.process.port.ProcessRunner` at level S0.
+    """Runs commands through a supervisor; a :class:`~savant.process.port.ProcessRunner`.
 
     :param scratch: a folder of ours for the streams, made if missing. It needs room for the output limits.
     :param containment: ``group`` does without subreaper and pidfd, as on a system that has none.
+    :param at_most: it offers no level above this one.
 
     Thread-safe. After a fork the child starts a supervisor of its own. A context manager that closes at its end.
     """
 
-    def __init__(self, scratch: Path, *, containment: Literal["auto", "group"] = "auto") -> None:
+    def __init__(self, scratch: Path, *, containment: Literal["auto", "group"] = "auto", at_most: Level = "S3") -> None:
         self._scratch = scratch
+        self._at_most = at_most
         self._containment = containment
         self._turn = threading.Lock()
         self._session: _Session | None = None
@@ -49,20 +54,26 @@ class SupervisedRunner:
 
     @property
     def level(self) -> Level:
+        """The level of the offer."""
+        return self.offer().level
+
+    def offer(self) -> Offer:
         """S0: session, limits, subreaper, deadline and sweep."""
-        return "S0"
+        return Offer("S0", as_set(("session", "rlimits", "subreaper")), ())
 
     def run(self, command: Command, cancellation: Cancellation | None = None) -> Ended:
         """Run the command until nothing of it is left; the contract is :meth:`ProcessRunner.run`'s."""
-        refuse_level(command.sandbox.level, self.level)
+        level = command.sandbox.level
+        if level != "S0":
+            refuse_level(level, self.level)
         while not self._turn.acquire(timeout=-1 if cancellation is None else _POLL_MS / 1000):
             if cancellation is not None and cancellation.is_set():
-                return cancelled_before_start(self.level)
+                return cancelled_before_start(level)
         try:
             if self._closed:
                 raise UsageError("usage.runner-closed", "The process runner is closed.")
             if cancellation is not None and cancellation.is_set():
-                return cancelled_before_start(self.level)
+                return cancelled_before_start(level)
             with _Streams(self._scratch, command.stdin) as streams:
                 return self._run(command, streams, cancellation)
         finally:
@@ -95,7 +106,8 @@ class SupervisedRunner:
             stdout_truncated=stdout_truncated,
             stderr=stderr,
             stderr_truncated=stderr_truncated,
-            level=self.level,
+            level=command.sandbox.level,
+            layers=tuple(frame.pop("layers")),
             **{name: value for name, value in frame.items() if name != "op"},
         )
 
@@ -134,8 +146,7 @@ class SupervisedRunner:
         self.close()
 
 
-@dataclass(slots=True)
-class _Session:
+class _Session(msgspec.Struct):
     """One supervisor process and the socket to it."""
 
     owner: int
@@ -186,6 +197,7 @@ class _Session:
             "cwd": str(command.cwd),
             "env": command.env,
             "limits": asdict(command.limits),
+            "layers": [],
         }
         try:
             send_frame(self.sock, order, streams)

@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import TypeAlias
+
+import msgspec
 
 from savant.contracts.effects import Cancellation
 from savant.contracts.errors import UsageError
-from savant.process.port import Command, Ended, Level, Verdict, cancelled_before_start, refuse_level
+from savant.process.port import Command, Ended, Level, Missing, Offer, Verdict, cancelled_before_start, refuse_level
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Scripted:
+class Scripted(msgspec.Struct, frozen=True, kw_only=True):
     """What a program does when nobody stops it.
 
     :param exit_status: unless ``signal`` says that a signal ends it.
@@ -59,6 +59,11 @@ class ScriptedRunner:
         """What it was made with."""
         return self._level
 
+    def offer(self) -> Offer:
+        """Its level, with a layer of that name; it has no reason for not offering more."""
+        missing = () if self._level == "S3" else (Missing("more", "It was made so.", ""),)
+        return Offer(self._level, (_layer(self._level),), missing)
+
     def run(self, command: Command, cancellation: Cancellation | None = None) -> Ended:
         """Act as the program would; the contract is :meth:`ProcessRunner.run`'s."""
         refuse_level(command.sandbox.level, self._level)
@@ -66,7 +71,7 @@ class ScriptedRunner:
             if self._closed:
                 raise UsageError("usage.runner-closed", "The process runner is closed.")
             if cancellation is not None and cancellation.is_set():
-                return cancelled_before_start(self._level)
+                return cancelled_before_start(command.sandbox.level)
             self.commands.append(command)
             program = self._programs.get(command.argv[0])
             if program is None:
@@ -107,11 +112,16 @@ class ScriptedRunner:
             max_rss_bytes=0,
             survivors=acted.survivors,
             remaining=acted.remaining,
-            level=self._level,
+            level=command.sandbox.level,
             detail=detail,
+            layers=(_layer(command.sandbox.level),) if lived else (),
         )
 
     def close(self) -> None:
         """Refuse every later command; idempotent."""
         with self._turn:
             self._closed = True
+
+
+def _layer(level: Level) -> str:
+    return f"scripted-{level.lower()}"

@@ -522,6 +522,7 @@ class Supervisor:
             "max_rss_bytes": self.family.rss,
             "survivors": counts[0],
             "remaining": counts[1],
+            "layers": ["session", "rlimits", *(["subreaper"] if self.family.contained else []), *order["layers"]],
             "detail": "; ".join(notes),
         }
 

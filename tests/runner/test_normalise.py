@@ -16,7 +16,7 @@ from runner.overlay import Content
 from runner.snapshot import BaseSnapshot
 from runner.workspace import CandidateWorkspace
 from savant.contracts.errors import RefusedInput
-from savant.process.port import Sandbox
+from savant.process.port import Mount, Sandbox
 from savant.process.posix import SupervisedRunner
 from savant.process.scripted import Scripted, ScriptedRunner
 from savant.store.objects import MemoryObjectStore
@@ -38,7 +38,7 @@ def python(program: str, name: str = "upper", **changes: object) -> Normaliser:
 
 @pytest.fixture(scope="module")
 def processes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SupervisedRunner]:
-    with SupervisedRunner(tmp_path_factory.mktemp("streams")) as runner:
+    with SupervisedRunner(tmp_path_factory.mktemp("streams"), at_most="S0") as runner:
         yield runner
 
 
@@ -151,7 +151,7 @@ def test_paths_are_arguments_that_cannot_be_options(scratch: Path, monkeypatch: 
     environment = dict(command.env)
     assert environment["A"] == "b"
     assert environment["HOME"] == str(scratch / "home")
-    assert command.cwd in command.sandbox.writable
+    assert Mount(command.cwd, command.cwd, writable=True) in command.sandbox.mounts
     assert not command.sandbox.network
 
 

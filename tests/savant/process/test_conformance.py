@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 import threading
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from savant.contracts.effects import Cancellation
 from savant.contracts.errors import PortError, UsageError, VerificationError
@@ -46,10 +46,10 @@ class Wrong(ScriptedRunner):
         if self.broken == "ignores cancellation":
             cancellation = None
         if self.broken == "ignores the level":
-            command = dataclasses.replace(command, sandbox=type(command.sandbox)())
-        ended = super().run(dataclasses.replace(command, **changes), cancellation)  # type: ignore[arg-type]
+            command = structs.replace(command, sandbox=type(command.sandbox)())
+        ended = super().run(structs.replace(command, **changes), cancellation)  # type: ignore[arg-type]
         if self.broken == "forgets survivors":
-            ended = dataclasses.replace(ended, survivors=0)
+            ended = structs.replace(ended, survivors=0)
         if self.broken == "fails":
             raise PortError("port.disk", "No.", retryable=True)
         return ended

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from savant.contracts.errors import PortError, UsageError
-from savant.process.port import VERDICTS, Command, Limits, cancelled_before_start, refuse_level
+from savant.process.port import VERDICTS, Command, Level, Limits, Mount, Sandbox, cancelled_before_start, refuse_level
 
 LIMITS = Limits(wall_ms=1, stdout_bytes=0, stderr_bytes=0)
 GOOD = Command(argv=("/bin/true",), cwd=Path("/"), env=(("A", "b=c"), ("B", "")), limits=LIMITS)
@@ -32,17 +32,17 @@ GOOD = Command(argv=("/bin/true",), cwd=Path("/"), env=(("A", "b=c"), ("B", ""))
 def test_a_bad_command_cannot_be_made(changes: dict[str, object]) -> None:
     """Each is refused when the value is made, before any runner sees it."""
     with pytest.raises(UsageError) as caught:
-        dataclasses.replace(GOOD, **changes)  # type: ignore[arg-type]
+        structs.replace(GOOD, **changes)  # type: ignore[arg-type]
     assert caught.value.code == "usage.bad-command"
 
 
-@pytest.mark.parametrize("name", [field.name for field in dataclasses.fields(Limits)])
+@pytest.mark.parametrize("name", Limits.__struct_fields__)
 def test_limits_have_a_range(name: str) -> None:
     """No limit is negative or beyond what a document can hold; 0 is a limit."""
-    assert getattr(dataclasses.replace(LIMITS, **{name: 0}), name) == 0
+    assert getattr(structs.replace(LIMITS, **{name: 0}), name) == 0
     for value in (-1, 2**53):
         with pytest.raises(UsageError) as caught:
-            dataclasses.replace(LIMITS, **{name: value})
+            structs.replace(LIMITS, **{name: value})
         assert caught.value.code == "usage.bad-limit"
         assert name in caught.value.message
 
@@ -59,10 +59,41 @@ def test_levels_are_ordered() -> None:
 
 def test_success_needs_everything() -> None:
     """Only an exit with 0 after which nothing is left is a success."""
-    ended = dataclasses.replace(cancelled_before_start("S0"), verdict="exited", exit_status=0)
+    ended = structs.replace(cancelled_before_start("S0"), verdict="exited", exit_status=0)
     assert ended.is_success
-    assert not dataclasses.replace(ended, remaining=1).is_success
-    assert not dataclasses.replace(ended, remaining=1).is_quiescent
-    assert not dataclasses.replace(ended, exit_status=1).is_success
+    assert not structs.replace(ended, remaining=1).is_success
+    assert not structs.replace(ended, remaining=1).is_quiescent
+    assert not structs.replace(ended, exit_status=1).is_success
     for verdict in set(VERDICTS) - {"exited"}:
-        assert not dataclasses.replace(ended, verdict=verdict).is_success
+        assert not structs.replace(ended, verdict=verdict).is_success
+
+
+@pytest.mark.parametrize("path", ["relative", "/a/../b", "/a\0b"])
+def test_a_mount_has_plain_absolute_paths(path: str) -> None:
+    """Neither side of a mount can be a path whose meaning depends on something else."""
+    Mount(Path("/a"), Path("/b"), writable=True)
+    for source, target in (("/a", path), (path, "/a")):
+        with pytest.raises(UsageError) as caught:
+            Mount(Path(source), Path(target))
+        assert caught.value.code == "usage.bad-sandbox"
+
+
+def test_only_a_level_with_mounts_moves_a_path() -> None:
+    """Landlock knows host paths only, so S1 and S2 refuse another path inside; S0 and S3 take it."""
+    moved, plain = Mount(Path("/a"), Path("/b")), Mount(Path("/a"), Path("/a"))
+    assert (moved.is_moved, plain.is_moved) == (True, False)
+    levels: tuple[Level, ...] = ("S0", "S1", "S2", "S3")
+    for level in levels:
+        Sandbox(level=level, mounts=(plain,))
+        if level in ("S0", "S3"):
+            Sandbox(level=level, mounts=(plain, moved))
+        else:
+            with pytest.raises(UsageError) as caught:
+                Sandbox(level=level, mounts=(plain, moved))
+            assert caught.value.code == "usage.bad-sandbox"
+
+
+def test_what_never_started_had_no_layers() -> None:
+    """A cancelled command names the level it was to have and claims nothing that was active."""
+    ended = cancelled_before_start("S2")
+    assert (ended.level, ended.layers) == ("S2", ())

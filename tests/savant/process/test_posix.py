@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import shutil
 import signal
@@ -14,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from savant.contracts.errors import PortError, UsageError
 from savant.process.port import Command, Limits
@@ -44,7 +44,7 @@ while not os.path.exists(sys.argv[1]):
 
 
 def limited(**changes: object) -> Limits:
-    return dataclasses.replace(ROOMY, **changes)  # type: ignore[arg-type]
+    return structs.replace(ROOMY, **changes)  # type: ignore[arg-type]
 
 
 # --- what a command gets ---------------------------------------------------------------------------------------------
@@ -382,7 +382,7 @@ def test_it_leaves_no_zombie_file_or_descriptor(runner: SupervisedRunner, shell:
     fds = len(list(Path(f"/proc/{supervisor}/fd").iterdir()))
     for script in ("exit 1", "sleep 600 & (setsid sleep 600 &) ; exit 0", "kill -9 $$", "sleep 0.01 & exit 0"):
         runner.run(shell(script))
-    runner.run(dataclasses.replace(shell(""), argv=("/none",)))
+    runner.run(structs.replace(shell(""), argv=("/none",)))
     assert Path(f"/proc/{supervisor}/task/{supervisor}/children").read_text() == ""
     assert len(list(Path("/proc/self/fd").iterdir())) == before
     assert len(list(Path(f"/proc/{supervisor}/fd").iterdir())) == fds
@@ -481,7 +481,7 @@ def test_without_a_subreaper_it_ends_the_group_and_says_so(
         assert runner.run(shell("sleep 600", limits=limited(wall_ms=100))).verdict == "timed-out"
         assert runner.run(shell("yes", limits=limited(stdout_bytes=100))).verdict == "output-limit"
         assert runner.run(shell("kill -9 $$")).signal == signal.SIGKILL
-        assert runner.run(dataclasses.replace(shell(""), argv=("/none",))).verdict == "spawn-error"
+        assert runner.run(structs.replace(shell(""), argv=("/none",))).verdict == "spawn-error"
 
 
 ORDINARY_USER = """
