@@ -1,0 +1,28 @@
+"""Agents as data: how each is started, probed, read and understood when it fails.
+
+Owns the profiles and the pure functions that render them. Never starts anything and never holds a credential.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
+
+from commandprovider.profiles.model import OUTCOMES, RETRYABLE, Capability, Invocation, Profile, Source
+from commandprovider.profiles.render import Rendered, invocation_of, render
+
+PROFILES: Final[Mapping[str, Profile]] = MappingProxyType({})
+
+__all__ = (
+    "OUTCOMES",
+    "PROFILES",
+    "RETRYABLE",
+    "Capability",
+    "Invocation",
+    "Profile",
+    "Rendered",
+    "Source",
+    "invocation_of",
+    "render",
+)
