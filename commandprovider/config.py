@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from types import MappingProxyType
 from typing import Final
 
+import msgspec
 from msgspec.structs import replace
 
 from commandprovider.documents import Config, Executable, FailureStep, Imported, Step
@@ -28,8 +28,7 @@ ACCEPTED_STATUSES: Final[Mapping[str, tuple[int, ...]]] = MappingProxyType(
 """Fixers that document a status other than 0 for "fixed what I could, something is left"; others must exit 0."""
 
 
-@dataclass(frozen=True, slots=True)
-class ResolvedConfig:
+class ResolvedConfig(msgspec.Struct, frozen=True):
     """A sealed configuration and where its executables are on this machine (paths are not part of the identity)."""
 
     sealed: Sealed[Config]
@@ -96,6 +95,7 @@ def recipe_config(
                 for check, argv in on_failure
             ),
             imported=None,
+            agent=None,
             executables=(),
             environment=as_set(environment),
             promise=as_set(promise),
@@ -137,6 +137,7 @@ def command_config(
             steps=(),
             on_failure=(),
             imported=None,
+            agent=None,
             executables=(),
             environment=as_set(environment),
             promise=as_set(promise),
@@ -161,6 +162,7 @@ def import_config(imported: Imported, *, note: str, argv: Sequence[str] = (), se
             steps=(),
             on_failure=(),
             imported=imported,
+            agent=None,
             executables=(),
             environment=(),
             promise=(),

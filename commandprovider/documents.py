@@ -6,7 +6,9 @@ from savant.contracts.document import Document, Part
 from savant.contracts.scalars import Bytes, Count, Digest, GitId, Name, NonEmptyText, PatternText, Set, Text
 from synthesis.documents import Operation
 
-ProviderKind: TypeAlias = Literal["command", "recipe", "import"]
+ProviderKind: TypeAlias = Literal["command", "recipe", "import", "agent"]
+Author: TypeAlias = Literal["host", "agent"]
+"""Who answers an operation: the host's fixed answer, or the agent through a closed schema."""
 
 
 class Executable(Part, frozen=True, kw_only=True):
@@ -41,11 +43,42 @@ class Imported(Part, frozen=True, kw_only=True):
     patch_digest: Digest | None
 
 
+class Agent(Part, frozen=True, kw_only=True):
+    """A coding agent as it was resolved once; every member is checked again, or computed again, before it is used.
+
+    ``profile`` is the profile's name and ``profile_digest`` the digest of its data. ``capability`` says how the agent
+    works. ``model`` and ``endpoint`` are empty for the agent's own default; ``version`` is what its probe reported,
+    empty for nothing readable, and ``tested`` whether the profile was tested with it. ``package_digest`` is the digest
+    of the package that the executable belongs to, null for none. ``settings_digest`` covers the files that are written
+    into its private home and its fixed environment, ``prompts_digest`` every prompt template and answer schema.
+    ``disclosed`` lists the patterns of the repository's own instruction files that it is shown, ``credentials`` the
+    names of the sources that supply it, never a value.
+    """
+
+    profile: Name
+    profile_digest: Digest
+    capability: Literal["answer", "workspace", "acp"]
+    model: Text
+    endpoint: Text
+    version: Text
+    tested: bool
+    package_digest: Digest | None
+    settings_digest: Digest
+    prompts_digest: Digest
+    network: Literal["open", "none"]
+    interpretation: Author
+    planning: Author
+    disclosed: Set[PatternText]
+    credentials: Set[NonEmptyText]
+    max_prompt_bytes: Bytes
+
+
 class Config(Document, frozen=True, kw_only=True, tag="savant.commandprovider.config/v1"):
     """The provider of a run. Its digest is the session's ``provider_config_digest`` and the provider's identity.
 
-    ``argv`` is the wire command (kind ``command``), ``steps`` and ``on_failure`` the recipe, ``imported`` the change.
-    ``directory`` says whether the wire command works in a copy of the candidate or in an empty directory.
+    ``argv`` is the wire command (kind ``command``) or the agent's arguments with their placeholders (kind ``agent``),
+    ``steps`` and ``on_failure`` the recipe, ``imported`` the change. ``directory`` says whether the command works in a
+    copy of the candidate or in an empty directory.
     """
 
     provider: Name
@@ -56,6 +89,7 @@ class Config(Document, frozen=True, kw_only=True, tag="savant.commandprovider.co
     steps: tuple[Step, ...]
     on_failure: tuple[FailureStep, ...]
     imported: Imported | None
+    agent: Agent | None
     executables: Set[Executable]
     environment: Set[Name]
     promise: Set[PatternText]
