@@ -6,7 +6,8 @@ A check that fails does not stop the composition: it is recorded, and the decisi
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+import msgspec
 
 from admission.documents import Decision, LineageCheck, Policy, Receipt, Request, ScopeEntry
 from evaluator.dispositions import check_receipt as check_evaluation_receipt
@@ -21,8 +22,7 @@ from synthesis.documents import Attempt, Evaluation, Plan, Session
 from synthesis.documents import Receipt as SynthesisReceipt
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Chain:
+class Chain(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that one candidate rests on.
 
     :param recomputed: the change set and final manifest digest as computed again from the base and the stored blobs;

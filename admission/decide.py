@@ -14,7 +14,8 @@ People sign the decision without acknowledgements; the decision that counts them
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from admission.documents import (
     AcknowledgedCondition,
@@ -33,8 +34,7 @@ from savant.contracts.scalars import as_set
 from synthesis.documents import Limitation
 
 
-@dataclass(frozen=True, slots=True)
-class VerifiedAcknowledgement:
+class VerifiedAcknowledgement(msgspec.Struct, frozen=True):
     """An acknowledgement whose signature was verified by :mod:`admission.acknowledge`.
 
     :param is_listed: whether its key is one that the base lists, under the name it signed with; true where the base

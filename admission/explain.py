@@ -7,16 +7,16 @@ conditions.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Literal
+
+import msgspec
 
 from admission.documents import Decision, Policy, Request
 
 Verdict = Literal["allowed", "asks", "acknowledged", "refused", "undecided"]
 
 
-@dataclass(frozen=True, slots=True)
-class PathExplanation:
+class PathExplanation(msgspec.Struct, frozen=True):
     """One path, its change, and the rule that decided it."""
 
     path: str

@@ -7,9 +7,10 @@ reasons; an asking one gives a condition whose id is the rule's, so that it stay
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
+
+import msgspec
 
 from admission.documents import Condition, PathRule, Policy, Reason, Request, ScopeEntry
 from runner.change import CONTROL_FOLDER, is_policy_path, required_kinds
@@ -59,8 +60,7 @@ CONDITIONS: Final = MappingProxyType(
 """Every condition code, with its meaning."""
 
 
-@dataclass(frozen=True, slots=True)
-class Facts:
+class Facts(msgspec.Struct, frozen=True):
     """What the rules look at."""
 
     request: Request

@@ -11,9 +11,9 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
 
+import msgspec
 from msgspec import structs
 
 from admission.documents import Decision
@@ -39,8 +39,7 @@ Announce = Callable[[Sealed[Request], str], None]
 """Told durably what is about to be written and where, before anything is."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ApplyInputs:
+class ApplyInputs(msgspec.Struct, frozen=True, kw_only=True):
     """What may be applied, and where.
 
     :param target: a folder that does not exist yet (a worktree is made there), or a dedicated target that does.
@@ -56,8 +55,7 @@ class ApplyInputs:
     on_mismatch: OnMismatch
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ApplyPorts:
+class ApplyPorts(msgspec.Struct, frozen=True, kw_only=True):
     """What an application does its work with.
 
     :param directory: the repository's Savant folder.
@@ -69,8 +67,7 @@ class ApplyPorts:
     announce: Announce
 
 
-@dataclass(frozen=True, slots=True)
-class Application:
+class Application(msgspec.Struct, frozen=True):
     """An application as it ended; ``finish`` when its receipt is recorded. Until then its target stays locked."""
 
     receipt: Sealed[Receipt]

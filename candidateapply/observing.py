@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from runner.change import change_set, entry_of
 from runner.documents import ChangeSet, FileState, PathChange
@@ -20,8 +21,7 @@ from savant.repository.manifest import Manifest, diff
 from savant.repository.worktree import observe_tree
 
 
-@dataclass(frozen=True, slots=True)
-class Observed:
+class Observed(msgspec.Struct, frozen=True):
     """A target as its files are now: the whole manifest, and the change from the base to it."""
 
     manifest: Manifest

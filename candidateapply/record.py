@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from admission.documents import Decision, Verification
 from admission.verify import verify_target
@@ -16,8 +17,7 @@ from savant.contracts.errors import PortError, RefusedInput, Unverifiable, Verif
 from savant.repository.git import Repository
 
 
-@dataclass(frozen=True, slots=True)
-class Verified:
+class Verified(msgspec.Struct, frozen=True):
     """What was seen, and the record that binds it to an application."""
 
     verification: Sealed[Verification]

@@ -15,9 +15,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias, assert_never
+
+import msgspec
 
 from candidateapply.apply import Application, carry_out
 from candidateapply.documents import Journal
@@ -35,16 +36,14 @@ from savant.repository.worktree import observe_tree
 from savant.store.port import ObjectStore
 
 
-@dataclass(frozen=True, slots=True)
-class Cleared:
+class Cleared(msgspec.Struct, frozen=True):
     """Nothing had been applied yet, or nothing is there any more: the journal is gone."""
 
     target: Path
     words: str
 
 
-@dataclass(frozen=True, slots=True)
-class Blocked:
+class Blocked(msgspec.Struct, frozen=True):
     """It could not be finished now; the journal is still there, other targets are free."""
 
     target: Path

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+import msgspec
 
 from candidateapply.apply import Announce
 from candidateapply.documents import Journal, Receipt, Request, UndoReceipt
@@ -28,8 +29,7 @@ SHOWN: Final = 5
 UNTOUCHED: Final = "Nothing was undone."
 
 
-@dataclass(frozen=True, slots=True)
-class Undone:
+class Undone(msgspec.Struct, frozen=True):
     """An undo as it ended; ``finish`` when its receipt is recorded."""
 
     receipt: Sealed[UndoReceipt]
@@ -37,8 +37,7 @@ class Undone:
     finish: Callable[[], None]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UndoInputs:
+class UndoInputs(msgspec.Struct, frozen=True, kw_only=True):
     """Which application is undone, and where it was made."""
 
     request: Sealed[Request]

@@ -6,8 +6,9 @@ Nothing was promised before it was made, so its plan says ``promise: none`` and 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final, assert_never
+
+import msgspec
 
 from commandprovider.config import ResolvedConfig
 from commandprovider.fixed import fixed_interpretation, fixed_plan
@@ -22,8 +23,7 @@ PATCH_ARGV: Final = ("git", "apply", "--whitespace=nowarn", "-")
 """Applies a patch inside a directory that is no repository; git refuses paths that leave it or pass a link."""
 
 
-@dataclass(frozen=True, slots=True)
-class ImportedChange:
+class ImportedChange(msgspec.Struct, frozen=True):
     """One path after the change: its mode and content (a link's target, a gitlink's commit id in hex), or its end."""
 
     path: bytes

@@ -7,10 +7,11 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final, assert_never
+
+import msgspec
 
 from commandprovider.config import ResolvedConfig, verify_executables
 from providerport.port import Call, ProviderFailure
@@ -26,8 +27,7 @@ NO_CACHES: Final = MappingProxyType({"RUFF_NO_CACHE": "true", "MYPY_CACHE_DIR": 
 """Tools that would leave a cache in the working directory, where it would become part of the candidate."""
 
 
-@dataclass(frozen=True, slots=True)
-class ToolHost:
+class ToolHost(msgspec.Struct, frozen=True):
     """What a provider may use of the machine.
 
     :param scratch: a private directory outside the repository, for homes and empty working directories.

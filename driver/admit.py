@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from admission.compose import Chain, compose_receipt, compose_request
 from admission.decide import VerifiedAcknowledgement, decide
@@ -18,8 +19,7 @@ from savant.files.paths import to_raw
 from savant.store.port import ObjectStore
 
 
-@dataclass(frozen=True, slots=True)
-class Admission:
+class Admission(msgspec.Struct, frozen=True):
     """A request, the decision about it, and the composition receipt."""
 
     request: Sealed[Request]
@@ -27,8 +27,7 @@ class Admission:
     receipt: Sealed[Receipt]
 
 
-@dataclass(frozen=True, slots=True)
-class Recomputed:
+class Recomputed(msgspec.Struct, frozen=True):
     """What the candidate is when it is computed again: nothing of it when it cannot be."""
 
     change_set: ChangeSet | None

@@ -8,10 +8,10 @@ from __future__ import annotations
 import shlex
 import tomllib
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any, Final, Literal
 
+import msgspec
 from msgspec import structs
 
 from driver.documents import Policy as DriverPolicy
@@ -49,8 +49,7 @@ DEFAULT_BUDGETS: Final = Budgets(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class ProjectConfig:
+class ProjectConfig(msgspec.Struct, frozen=True):
     """What a project's configuration says; the defaults are what holds without one."""
 
     domain: str = UNBOUND
@@ -60,7 +59,7 @@ class ProjectConfig:
     forbidden: tuple[str, ...] = ()
     checks: tuple[EvaluatorConfig, ...] = ()
     normalisers: tuple[NormaliserConfig, ...] = ()
-    origin: Literal["starter", "repository"] = field(default="starter")
+    origin: Literal["starter", "repository"] = msgspec.field(default="starter")
 
 
 def check_config(

@@ -8,9 +8,10 @@ admission decided again, under the rules of that base, admits it. The rules come
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final, Literal, TypeAlias
+
+import msgspec
 
 from admission.documents import Decision, Policy, Verification
 from candidateapply.documents import Receipt as ApplyReceipt
@@ -63,8 +64,7 @@ FAILED: Final = frozenset({"gate.ledger-failed", "gate.replay-diverged"})
 """Reasons that say that a check was made and failed, beside those that say that none could be made."""
 
 
-@dataclass(frozen=True, slots=True)
-class Question:
+class Question(msgspec.Struct, frozen=True):
     """What is asked about: a commit on a base, by the digests of their manifests and of the change between them.
 
     :param policy: the admission policy that is in force at the base.
@@ -78,8 +78,7 @@ class Question:
     policy: Sealed[Policy]
 
 
-@dataclass(frozen=True, slots=True)
-class Match:
+class Match(msgspec.Struct, frozen=True):
     """A candidate that could explain the commit, with the records of its run."""
 
     how: How
@@ -87,16 +86,14 @@ class Match:
     candidate: Sealed[Candidate]
 
 
-@dataclass(frozen=True, slots=True)
-class GateReason:
+class GateReason(msgspec.Struct, frozen=True):
     """One reason: a code of :data:`REASONS` and what it is about."""
 
     code: str
     detail: str
 
 
-@dataclass(frozen=True, slots=True)
-class GateReport:
+class GateReport(msgspec.Struct, frozen=True):
     """The answer, and the match that gave it."""
 
     answer: Answer

@@ -7,7 +7,8 @@ a history verifies the ledger first.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+
+import msgspec
 
 from savant.contracts.document import D, Document, Sealed
 from savant.contracts.envelope import parse_envelope
@@ -17,8 +18,7 @@ from savant.ledger.documents import Role, RunClose
 from savant.ledger.record import Bodies, Observed, accept_body, parse_statement
 
 
-@dataclass(frozen=True, slots=True)
-class HistoryEntry:
+class HistoryEntry(msgspec.Struct, frozen=True):
     """One record of a run."""
 
     seq: int
@@ -28,12 +28,11 @@ class HistoryEntry:
     observed: Observed
 
 
-@dataclass(slots=True)
-class RunHistory:
+class RunHistory(msgspec.Struct):
     """The records of one run, in ledger order."""
 
     run_id: str
-    entries: list[HistoryEntry] = field(default_factory=list)
+    entries: list[HistoryEntry] = msgspec.field(default_factory=list)
 
     def all(self, type_: type[D]) -> list[Sealed[D]]:
         """Every document of a type, in order."""

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
+
+import msgspec
 
 from admission.documents import Policy as AdmissionPolicy
 from driver.documents import Policy as DriverPolicy
@@ -30,8 +31,7 @@ class Progress(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunInputs:
+class RunInputs(msgspec.Struct, frozen=True, kw_only=True):
     """The precommitted half of a run. ``identities`` are recorded before anything else, in this order.
 
     :param scope: patterns that the person limited the task to; empty for none.
@@ -50,8 +50,7 @@ class RunInputs:
     requester: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunPorts:
+class RunPorts(msgspec.Struct, frozen=True, kw_only=True):
     """The effects of a run.
 
     :param provider: makes a fresh provider for each call.

@@ -7,9 +7,10 @@ the lineage is broken; where it recorded none of that kind, the binding is not s
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final, Literal, TypeAlias
+
+import msgspec
 
 from admission import documents as admission
 from candidateapply import documents as candidateapply
@@ -162,8 +163,7 @@ BINDINGS: Final[Mapping[type[Document], Mapping[str, Targets]]] = MappingProxyTy
 """Document type, member that holds digests, and the types one of which each digest must name."""
 
 
-@dataclass(frozen=True, slots=True)
-class Agreement:
+class Agreement(msgspec.Struct, frozen=True):
     """Members that a document shares with the one that its member ``by`` names: its own name to the other's."""
 
     by: str
@@ -230,8 +230,7 @@ AGREEMENTS: Final[Mapping[type[Document], tuple[Agreement, ...]]] = MappingProxy
 """Document type, and what each document that it names must say the same about."""
 
 
-@dataclass(frozen=True, slots=True)
-class Gap:
+class Gap(msgspec.Struct, frozen=True):
     """A binding that does not hold (``broken``), or whose other end the run did not record (``not-shown``)."""
 
     seq: int

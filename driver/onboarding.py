@@ -6,16 +6,16 @@ import json
 import re
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
+
+import msgspec
 
 Reader = Callable[[str], bytes | None]
 """The bytes of a file of the project, None when there is none."""
 
 
-@dataclass(frozen=True, slots=True)
-class FoundCheck:
+class FoundCheck(msgspec.Struct, frozen=True):
     """A check command that the project seems to have, and what it was seen in."""
 
     id: str
@@ -24,8 +24,7 @@ class FoundCheck:
     seen_in: str
 
 
-@dataclass(frozen=True, slots=True)
-class FoundNormaliser:
+class FoundNormaliser(msgspec.Struct, frozen=True):
     """A formatter that the project's pre-commit configuration names."""
 
     id: str

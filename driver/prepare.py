@@ -6,9 +6,9 @@ The rules come from the base revision; what a person adds on the command line on
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Final, Literal
 
+import msgspec
 from msgspec.structs import replace
 
 from admission.documents import Policy as AdmissionPolicy
@@ -32,8 +32,7 @@ from synthesis.documents import Budgets, Session
 DEFAULT_DEADLINE_MS: Final = 10 * 60 * 1000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class Asked(msgspec.Struct, frozen=True, kw_only=True):
     """What the person asked for on the command line."""
 
     objective: str
@@ -47,15 +46,14 @@ class Asked:
     ledger_mode: Literal["off", "record", "enforce"] = "enforce"
 
 
-@dataclass(frozen=True, slots=True)
-class Rules:
+class Rules(msgspec.Struct, frozen=True):
     """The rules in force at a base: the project's configuration and admission policy, or the built-in ones."""
 
     config: ProjectConfig
     admission: Sealed[AdmissionPolicy]
-    trusted_part: Sealed[EvaluatorPolicy] = field(repr=False)
+    trusted_part: Sealed[EvaluatorPolicy]
     """The evaluator policy that the project alone would give: what a person trusts by digest."""
-    people: People | None = field(repr=False)
+    people: People | None
     """Who may acknowledge; None where nobody is listed."""
 
 

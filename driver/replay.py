@@ -9,8 +9,9 @@ needs is not there (a base commit that this repository does not have, a blob tha
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
+
+import msgspec
 
 from driver import replay_decisions as decisions
 from driver import replay_session as session
@@ -37,8 +38,7 @@ Status: TypeAlias = Literal["pass", "fail", "not-shown"]
 Outcome: TypeAlias = Literal["replayed", "diverged", "incomplete"]
 
 
-@dataclass(frozen=True, slots=True)
-class ReplayStep:
+class ReplayStep(msgspec.Struct, frozen=True):
     """One step: what was decided again, and how it came out."""
 
     name: str
@@ -46,8 +46,7 @@ class ReplayStep:
     detail: str
 
 
-@dataclass(frozen=True, slots=True)
-class ReplayReport:
+class ReplayReport(msgspec.Struct, frozen=True):
     """The replay of one run."""
 
     run_id: str

@@ -6,7 +6,8 @@ Each stage has a disposition of its own; a later stage runs only when the one be
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+
+import msgspec
 
 from admission.compose import Chain
 from driver.admit import Admission, Recomputed, admit, recompute
@@ -19,8 +20,7 @@ from savant.contracts.errors import SavantError
 from synthesis.documents import Limitation
 
 
-@dataclass(frozen=True, slots=True)
-class Applied:
+class Applied(msgspec.Struct, frozen=True):
     """What an application came to: the run's disposition, and the digests it leaves."""
 
     disposition: RunDisposition
@@ -33,8 +33,7 @@ Apply = Callable[[Run, Admission], Applied]
 """Applies an admitted candidate and verifies the target; given only with an explicit ``--apply``."""
 
 
-@dataclass(frozen=True, slots=True)
-class RunResult:
+class RunResult(msgspec.Struct, frozen=True):
     """How a run ended, for whoever shows it."""
 
     run: Run

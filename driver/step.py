@@ -6,9 +6,10 @@ A step returns None to go on, or the disposition with which the run stops withou
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final
+
+import msgspec
 
 from driver.calls import ProviderCalls
 from driver.documents import RunDisposition
@@ -52,8 +53,7 @@ from synthesis.machine import Refusal
 Stop = RunDisposition | None
 
 
-@dataclass(slots=True)
-class Trace:
+class Trace(msgspec.Struct):
     """What a run made so far, beside the state: the documents that later steps need, and receipts in order."""
 
     interpretation: Sealed[Interpretation] | None = None
@@ -68,8 +68,8 @@ class Trace:
     evaluation_receipt: Sealed[EvaluationReceipt] | None = None
     findings: tuple[Finding, ...] = ()
     review_findings: tuple[ReviewFinding, ...] = ()
-    runner_receipts: list[str] = field(default_factory=list)
-    evaluation_receipts: list[str] = field(default_factory=list)
+    runner_receipts: list[str] = msgspec.field(default_factory=list)
+    evaluation_receipts: list[str] = msgspec.field(default_factory=list)
     stopped_by: str = ""
 
 

@@ -19,8 +19,9 @@ A check that is not there on the candidate is told as ``skipped``.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from evaluator.documents import EvaluatorConfig, Rule
 from evaluator.findings import bound, size_of
@@ -31,16 +32,14 @@ MAX_FINDINGS: Final = 200
 MAX_FINDING_BYTES: Final = 512 * 1024
 
 
-@dataclass(frozen=True, slots=True)
-class Case:
+class Case(msgspec.Struct, frozen=True):
     """One measured check: how it ended and what was seen."""
 
     status: CheckStatus
     findings: tuple[Finding, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Compared:
+class Compared(msgspec.Struct, frozen=True):
     """One check after the comparison; ``counts`` says whether it counts against the candidate."""
 
     check: str

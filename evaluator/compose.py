@@ -12,9 +12,9 @@ So an evaluation that recommends to accept is never below the floor of the sessi
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
+import msgspec
 from msgspec.structs import replace
 
 from evaluator.documents import EvaluatorConfig, Policy, Result
@@ -27,8 +27,7 @@ from synthesis.machine import check_floor
 MAX_SOURCE_CHARACTERS: Final = 200
 
 
-@dataclass(frozen=True, slots=True)
-class CompositionFailure:
+class CompositionFailure(msgspec.Struct, frozen=True):
     """No evaluation can be made; ``code`` is dotted."""
 
     code: str

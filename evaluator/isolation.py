@@ -13,7 +13,6 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final
@@ -93,16 +92,14 @@ class _Answer(msgspec.Struct, frozen=True):
     prefix: str
 
 
-@dataclass(frozen=True, slots=True)
-class Isolation:
+class Isolation(msgspec.Struct, frozen=True):
     """What makes a tool judge the copy: extra environment; or, in ``problem``, why it cannot be had."""
 
-    environment: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    environment: Mapping[str, str] = msgspec.field(default_factory=lambda: MappingProxyType({}))
     problem: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class _Grounds:
+class _Grounds(msgspec.Struct, frozen=True):
     """The folders that places are judged by, all real paths."""
 
     surface: Path

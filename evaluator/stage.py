@@ -7,8 +7,9 @@ policy compares, once per run. What comes out is documents in ledger order, and 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Final, TypeAlias
+
+import msgspec
 
 from evaluator.checks.command import CommandHost, Measured, measure_command, unavailable
 from evaluator.checks.scope import check_forbidden_paths, check_scope
@@ -46,8 +47,7 @@ BaseResults: TypeAlias = dict[str, Measured]
 """What the base gave, by evaluator configuration digest; kept for one run."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EvaluationInputs:
+class EvaluationInputs(msgspec.Struct, frozen=True, kw_only=True):
     """What is evaluated, and by which precommitted rules.
 
     :param obligations: proof obligations with the evaluator that discharges each; None where no check can.
@@ -64,8 +64,7 @@ class EvaluationInputs:
     obligations: Mapping[str, str | None]
 
 
-@dataclass(frozen=True, slots=True)
-class EvaluationOutcome:
+class EvaluationOutcome(msgspec.Struct, frozen=True):
     """What came of it: documents in ledger order, the receipt, the evaluation if there is one, and the command.
 
     :param failing: the findings that explain it to the next request.
@@ -78,8 +77,7 @@ class EvaluationOutcome:
     failing: tuple[Finding, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class _Measurement:
+class _Measurement(msgspec.Struct, frozen=True):
     config: EvaluatorConfig
     descriptor: Sealed[Descriptor]
     input: Sealed[Input]

@@ -10,9 +10,10 @@ import json
 import re
 import shlex
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+import msgspec
 
 from savant.contracts.digest import digest
 from savant.contracts.errors import SavantError, UsageError
@@ -25,8 +26,7 @@ _PYTHON: Final = re.compile(r"(python|pypy)[0-9.]*[a-z]?")
 _ASSIGNMENT: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
 
 
-@dataclass(frozen=True, slots=True)
-class Toolchain:
+class Toolchain(msgspec.Struct, frozen=True):
     """The folders of the checkout that may be reused, and where bare names are looked up after them."""
 
     checkout: Path | None
@@ -80,8 +80,7 @@ def _read(path: Path) -> bytes | None:
         return None
 
 
-@dataclass(frozen=True, slots=True)
-class Interpreter:
+class Interpreter(msgspec.Struct, frozen=True):
     """A Python, with the options it is started with: they say what of the environment it heeds."""
 
     path: Path

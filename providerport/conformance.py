@@ -7,9 +7,10 @@ with a sentence when it does not. ``CHECKS`` lists them, for parametrised tests.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final
+
+import msgspec
 
 from providerport.documents import Request, Result
 from providerport.execute import BoundedObserver, Execution, execute
@@ -27,8 +28,7 @@ from savant.contracts.effects import Cancellation, Clock, Raised, Tasks
 from synthesis.documents import Operation
 
 
-@dataclass(frozen=True, slots=True)
-class Harness:
+class Harness(msgspec.Struct, frozen=True):
     """A provider and what it needs to be run.
 
     :param make: a fresh provider; every check makes its own.
@@ -48,7 +48,7 @@ class Harness:
     base: BaseReader | None
     workspace: Callable[[], Workspace]
     make_blocking: Callable[[], Provider] | None = None
-    patience_ms: int = field(default=10_000)
+    patience_ms: int = msgspec.field(default=10_000)
 
     def call(self, provider: Provider, request: Sealed[Request], cancellation: Cancellation) -> Result:
         """One direct call, as the executor would make it."""

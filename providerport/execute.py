@@ -23,8 +23,9 @@ from __future__ import annotations
 import threading
 import traceback
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final, Generic, Literal, TypeVar
+
+import msgspec
 
 from providerport.documents import Capabilities, Observation, Observations, Receipt, Request, Result
 from providerport.outcome import (
@@ -68,8 +69,7 @@ _LEFT_WORKER: Final = Limitation(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Execution:
+class Execution(msgspec.Struct, frozen=True):
     """One call as it happened.
 
     :param usage: as the provider reported it, members outside the range set to None; None when it reported nothing.
@@ -150,30 +150,26 @@ def _ranged(value: int | None) -> int | None:
     return value if isinstance(value, int) and 0 <= value <= MAX_INTEGER else None
 
 
-@dataclass(frozen=True, slots=True)
-class _Answered(Generic[T]):
+class _Answered(msgspec.Struct, Generic[T], frozen=True):
     """The worker returned."""
 
     value: T
 
 
-@dataclass(frozen=True, slots=True)
-class _Failed:
+class _Failed(msgspec.Struct, frozen=True):
     """The worker raised."""
 
     error: BaseException
 
 
-@dataclass(frozen=True, slots=True)
-class _Beaten:
+class _Beaten(msgspec.Struct, frozen=True):
     """The deadline or the caller came first."""
 
     outcome: Literal["timed-out", "cancelled"]
     failure_kind: Literal["timeout", "cancelled"]
 
 
-@dataclass(frozen=True, slots=True)
-class _Ending(Generic[T]):
+class _Ending(msgspec.Struct, Generic[T], frozen=True):
     """What a worker ended with, when, and whether the caller had cancelled by then."""
 
     finish: _Answered[T] | _Failed

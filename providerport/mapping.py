@@ -8,9 +8,9 @@ state. What the state machine then says about the command is its own business.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import TypeAlias, assert_never
 
+import msgspec
 from msgspec import structs
 
 from providerport.documents import GenerationClaim, Prior, Receipt, Request, Result
@@ -39,16 +39,14 @@ Parent: TypeAlias = Session | Interpretation | Plan | Attempt
 """The document that an operation starts from."""
 
 
-@dataclass(frozen=True, slots=True)
-class ObservationLimits:
+class ObservationLimits(msgspec.Struct, frozen=True):
     """How many lines a provider may say, and how many UTF-8 bytes they may have together."""
 
     max_observations: int
     max_observation_bytes: int
 
 
-@dataclass(frozen=True, slots=True)
-class _Expected:
+class _Expected(msgspec.Struct, frozen=True):
     """What a state expects of a call for one operation."""
 
     parent_type: type[Parent]
@@ -252,8 +250,7 @@ def attempt_of_failure(
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Governed:
+class Governed(msgspec.Struct, frozen=True):
     """What the authored records say about a task; the host puts it into every interpretation."""
 
     applicable_intent: tuple[str, ...] = ()
@@ -273,7 +270,7 @@ def complete_interpretation(interpretation: Interpretation, session: Session, go
     """
     lists = {
         member: tuple(dict.fromkeys((*getattr(governed, member), *getattr(interpretation, member))))
-        for member in Governed.__dataclass_fields__
+        for member in Governed.__struct_fields__
     }
     obligations = as_set((*session.proof_obligations, *interpretation.required_proof_obligations))
     return structs.replace(interpretation, **lists, required_proof_obligations=obligations)

@@ -6,9 +6,10 @@ Paths are raw bytes with ``/`` between components, relative to the repository's 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Protocol, TypeAlias
+
+import msgspec
 
 from providerport.documents import Capabilities, Request, Result
 from savant.contracts.document import Sealed
@@ -91,8 +92,7 @@ class Workspace(BaseReader, Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Usage:
+class Usage(msgspec.Struct, frozen=True):
     """What a call consumed, as the provider reports it; None where it does not."""
 
     tokens_in: int | None = None
@@ -116,8 +116,7 @@ class Observer(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(msgspec.Struct, frozen=True):
     """What a provider is handed for one request. ``workspace`` only for generation, ``base`` where disclosed."""
 
     request: Sealed[Request]

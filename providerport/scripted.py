@@ -7,8 +7,9 @@ For tests of everything above the port, and for offline demonstrations. It is a 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from typing import TypeAlias, assert_never
+
+import msgspec
 
 from providerport.documents import Capabilities, GenerationClaim, Request, Result
 from providerport.outcome import OPERATIONS, Payload, result_of
@@ -31,16 +32,14 @@ BLOCK_MS = 3_600_000
 """How long a blocked step waits for a cancellation that never comes."""
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(msgspec.Struct, frozen=True):
     """Complete with a payload, or with what a function makes of the call."""
 
     payload: Payload | Callable[[Call], Payload]
     usage: Usage | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Edit:
+class Edit(msgspec.Struct, frozen=True):
     """Edit the workspace, then complete a generation with a summary."""
 
     edit: Callable[[Workspace], None]
@@ -48,8 +47,7 @@ class Edit:
     usage: Usage | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Fail:
+class Fail(msgspec.Struct, frozen=True):
     """Raise a :class:`~providerport.port.ProviderFailure` with these words."""
 
     outcome: str
@@ -57,22 +55,19 @@ class Fail:
     detail: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Raise:
+class Raise(msgspec.Struct, frozen=True):
     """Raise any exception, as a broken provider does."""
 
     error: BaseException
 
 
-@dataclass(frozen=True, slots=True)
-class Block:
+class Block(msgspec.Struct, frozen=True):
     """Say a line, wait until cancelled, then fail as ``cancelled``."""
 
     note: str = "blocked"
 
 
-@dataclass(frozen=True, slots=True)
-class Verbatim:
+class Verbatim(msgspec.Struct, frozen=True):
     """Return exactly what a function makes of the call, valid or not."""
 
     make: Callable[[Call], object]

@@ -10,9 +10,10 @@ from __future__ import annotations
 import re
 import tempfile
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NoReturn
+
+import msgspec
 
 from providerport.execute import Execution
 from providerport.port import Provider
@@ -39,8 +40,7 @@ MAX_FINDINGS: Final = 100
 MAX_DETAIL_CHARACTERS: Final = 4_000
 
 
-@dataclass(frozen=True, slots=True)
-class _Ended:
+class _Ended(msgspec.Struct, frozen=True):
     """Where an attempt ended. ``blame`` is what the session records of it; None when the host is at fault."""
 
     disposition: Disposition
@@ -50,8 +50,7 @@ class _Ended:
     findings: tuple[Finding, ...] = ()
 
 
-@dataclass(slots=True)
-class _Evidence:
+class _Evidence(msgspec.Struct):
     """What an attempt has come by so far."""
 
     snapshot: BaseSnapshot | None = None

@@ -6,9 +6,10 @@ The types of :func:`runner.attempt.run_attempt`, and the check that its inputs b
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
+
+import msgspec
 
 from providerport.documents import Request
 from providerport.execute import Execution
@@ -42,8 +43,7 @@ class Execute(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AttemptInputs:
+class AttemptInputs(msgspec.Struct, frozen=True, kw_only=True):
     """What one attempt is about.
 
     :param state: phase ``attempting``.
@@ -61,11 +61,10 @@ class AttemptInputs:
     snapshot: BaseSnapshot | Callable[[], BaseSnapshot]
     workspace_digest: str
     normalisers: tuple[Normaliser, ...] = ()
-    limits: Limits = field(default_factory=Limits)
+    limits: Limits = msgspec.field(default_factory=Limits)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AttemptPorts:
+class AttemptPorts(msgspec.Struct, frozen=True, kw_only=True):
     """What one attempt does its work with.
 
     :param provider_factory: makes a fresh provider; whatever it raises ends the attempt.
@@ -81,8 +80,7 @@ class AttemptPorts:
     cancellation: Cancellation
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AttemptOutcome:
+class AttemptOutcome(msgspec.Struct, frozen=True, kw_only=True):
     """How it ended.
 
     :param execution: the provider call, None when it was not made or broke.

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Protocol, Self, TypeAlias, runtime_checkable
+
+import msgspec
 
 from providerport.port import BaseReader, FileMode
 from savant.contracts.digest import raw_digest
@@ -42,20 +43,18 @@ class BulkReader(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Recorded:
+class Recorded(msgspec.Struct, frozen=True):
     """A file as it was last seen: its entry, and the key that proves it untouched (None: only reading proves it)."""
 
     key: StatKey | None
     entry: Entry
 
 
-@dataclass(slots=True)
-class StatIndex:
+class StatIndex(msgspec.Struct):
     """What a materialised folder held when it was last written or scanned."""
 
-    files: dict[bytes, Recorded] = field(default_factory=dict)
-    gitlinks: set[bytes] = field(default_factory=set)
+    files: dict[bytes, Recorded] = msgspec.field(default_factory=dict)
+    gitlinks: set[bytes] = msgspec.field(default_factory=set)
 
     @property
     def entries(self) -> Mapping[bytes, Entry]:

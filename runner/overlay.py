@@ -15,9 +15,10 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final, Protocol
+
+import msgspec
 
 from providerport.port import BaseReader, FileMode
 from savant.contracts.digest import raw_digest
@@ -32,8 +33,7 @@ MAX_LINK_BYTES: Final = 4095
 """The longest link target that Linux can hold."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """What a candidate may hold at most.
 
     :param file_bytes: one file.
@@ -46,8 +46,7 @@ class Limits:
     paths: int = 100_000
 
 
-@dataclass(frozen=True, slots=True)
-class Content:
+class Content(msgspec.Struct, frozen=True):
     """What stands at one path: a mode, and the file's bytes, the link's target or the submodule's ``GitId``."""
 
     mode: FileMode

@@ -12,9 +12,10 @@ import errno
 import os
 import stat
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
+
+import msgspec
 
 from providerport.port import FileMode
 from runner.materialize import Recorded, StatIndex, safe_key, stamp_now, stat_key
@@ -28,8 +29,7 @@ _DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
-@dataclass(frozen=True, slots=True)
-class Scanned:
+class Scanned(msgspec.Struct, frozen=True):
     """The differences, None where a file is gone, and the index of what is there now."""
 
     changes: dict[bytes, Content | None]
@@ -56,14 +56,13 @@ def scan(directory: Path, index: StatIndex, limits: Limits) -> Scanned:
         os.close(root)
 
 
-@dataclass(slots=True)
-class _Scan:
+class _Scan(msgspec.Struct):
     root: int
     index: StatIndex
     limits: Limits
-    changes: dict[bytes, Content | None] = field(default_factory=dict)
-    found: StatIndex = field(default_factory=StatIndex)
-    folders: set[bytes] = field(default_factory=set)
+    changes: dict[bytes, Content | None] = msgspec.field(default_factory=dict)
+    found: StatIndex = msgspec.field(default_factory=StatIndex)
+    folders: set[bytes] = msgspec.field(default_factory=set)
     entries: int = 0
     total_bytes: int = 0
     stamp_ns: int = 0

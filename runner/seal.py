@@ -9,8 +9,9 @@ is left alone (:func:`check_seal`).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from runner.change import change_set, operations
 from runner.content import load_candidate, load_change_set, read_state, verify_candidate
@@ -28,8 +29,7 @@ CARRIED: Final = frozenset({"gitlink-change"})
 """Hazards that are sealed as an operation of their own name, so that admission can refuse them by it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Evidence:
+class Evidence(msgspec.Struct, frozen=True):
     """What a frozen candidate is, computed by the host.
 
     :param blobs: the content of every file and link that the change puts in place, by digest.
@@ -41,8 +41,7 @@ class Evidence:
     blobs: Mapping[str, bytes]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CandidateIdentity:
+class CandidateIdentity(msgspec.Struct, frozen=True, kw_only=True):
     """What a candidate belongs to."""
 
     session_digest: str
@@ -53,8 +52,7 @@ class CandidateIdentity:
     base_commit: str
 
 
-@dataclass(frozen=True, slots=True)
-class SealedCandidate:
+class SealedCandidate(msgspec.Struct, frozen=True):
     """A candidate that was stored and read back."""
 
     candidate: Sealed[Candidate]
@@ -62,8 +60,7 @@ class SealedCandidate:
     final_manifest: Manifest
 
 
-@dataclass(frozen=True, slots=True)
-class Problem:
+class Problem(msgspec.Struct, frozen=True):
     """Why a candidate is not sealed: a dotted code, the path, a sentence."""
 
     code: str

@@ -6,13 +6,13 @@ Retries, replans and calls are derived from the state; time, tokens and cost fro
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+import msgspec
 
 from synthesis.documents import Breaker, Budgets, Operation, State
 
 
-@dataclass(frozen=True, slots=True)
-class Spent:
+class Spent(msgspec.Struct, frozen=True):
     """What a state has consumed of what its session granted."""
 
     retries: int
@@ -20,8 +20,7 @@ class Spent:
     calls: int
 
 
-@dataclass(frozen=True, slots=True)
-class CallRecord:
+class CallRecord(msgspec.Struct, frozen=True):
     """One provider call as the ledger knows it.
 
     :param operation: what it was for.
@@ -38,8 +37,7 @@ class CallRecord:
     cost_microunits: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class Consumption:
+class Consumption(msgspec.Struct, frozen=True):
     """The sums over a run's calls. ``calls_without_tokens`` and ``calls_without_cost`` reported nothing."""
 
     calls: int

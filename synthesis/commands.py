@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TypeAlias
+
+import msgspec
 
 from synthesis.documents import (
     Attempt,
@@ -17,88 +18,75 @@ from synthesis.documents import (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class RecordCall:
+class RecordCall(msgspec.Struct, frozen=True):
     """A provider call is about to be made; refused when the call budget is spent."""
 
     operation: Operation
 
 
-@dataclass(frozen=True, slots=True)
-class RecordInterpretation:
+class RecordInterpretation(msgspec.Struct, frozen=True):
     """The provider's interpretation, completed by the host."""
 
     interpretation: Interpretation
 
 
-@dataclass(frozen=True, slots=True)
-class RecordPlan:
+class RecordPlan(msgspec.Struct, frozen=True):
     """A plan for the expected generation."""
 
     plan: Plan
 
 
-@dataclass(frozen=True, slots=True)
-class RecordPlanReview:
+class RecordPlanReview(msgspec.Struct, frozen=True):
     """The review of the current plan."""
 
     review: PlanReview
 
 
-@dataclass(frozen=True, slots=True)
-class StartPlanning:
+class StartPlanning(msgspec.Struct, frozen=True):
     """Begin the next generation."""
 
 
-@dataclass(frozen=True, slots=True)
-class StartAttempt:
+class StartAttempt(msgspec.Struct, frozen=True):
     """Begin the next attempt."""
 
 
-@dataclass(frozen=True, slots=True)
-class RecordAttempt:
+class RecordAttempt(msgspec.Struct, frozen=True):
     """The outcome of the expected attempt."""
 
     attempt: Attempt
 
 
-@dataclass(frozen=True, slots=True)
-class RecordEvaluation:
+class RecordEvaluation(msgspec.Struct, frozen=True):
     """The evaluation of the current attempt's candidate."""
 
     evaluation: Evaluation
 
 
-@dataclass(frozen=True, slots=True)
-class EvaluatorUnavailable:
+class EvaluatorUnavailable(msgspec.Struct, frozen=True):
     """No evaluation can be had; ``reason`` is a dotted code."""
 
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class TripBreaker:
+class TripBreaker(msgspec.Struct, frozen=True):
     """A precommitted limit was reached."""
 
     breaker: Breaker
 
 
-@dataclass(frozen=True, slots=True)
-class Escalate:
+class Escalate(msgspec.Struct, frozen=True):
     """A person must decide; ``reason`` is a dotted code."""
 
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class Abort:
+class Abort(msgspec.Struct, frozen=True):
     """Somebody stopped the work; ``reason`` is a dotted code."""
 
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class Resume:
+class Resume(msgspec.Struct, frozen=True):
     """Continue after a stop, if every identity is what it was."""
 
     observed: ObservedIdentities

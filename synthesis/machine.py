@@ -9,7 +9,6 @@ the words of closed vocabularies alone.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Final, TypeVar, assert_never
 
@@ -65,16 +64,14 @@ UNLIMITED: Final[Mapping[str, str]] = MappingProxyType(
 """What a receipt says about each budget that is null."""
 
 
-@dataclass(frozen=True, slots=True)
-class Transitioned:
+class Transitioned(msgspec.Struct, frozen=True):
     """A command was accepted."""
 
     state: State
     events: tuple[Event, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Refusal:
+class Refusal(msgspec.Struct, frozen=True):
     """A command was refused; ``state`` is the very object that came in."""
 
     state: State
@@ -82,10 +79,9 @@ class Refusal:
     message: str
 
 
-@dataclass(frozen=True, slots=True)
-class _Judged:
+class _Judged(msgspec.Struct, frozen=True):
     word: str = ""
-    changes: Mapping[str, Any] = field(default_factory=dict)
+    changes: Mapping[str, Any] = msgspec.field(default_factory=dict)
     limitations: tuple[Limitation, ...] = ()
     drifted: tuple[str, ...] = ()
 

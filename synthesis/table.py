@@ -8,9 +8,10 @@ Every phase has a row; the rows of the terminal phases are empty. A command that
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final, Literal, TypeAlias, get_args
+
+import msgspec
 
 from synthesis.commands import Command
 from synthesis.documents import Breaker, Operation, Outcome, Phase, TerminalReason
@@ -65,8 +66,7 @@ BREAKER_REASONS: Final[Mapping[Breaker, TerminalReason]] = MappingProxyType(
 """Why a session ends when a breaker trips."""
 
 
-@dataclass(frozen=True, slots=True)
-class Arrow:
+class Arrow(msgspec.Struct, frozen=True):
     """Where one word leads.
 
     :param target: the next phase; None when the phase stays.

@@ -25,11 +25,15 @@ Capability: TypeAlias = Literal["answer", "workspace", "acp"]
 Tier: TypeAlias = Literal["first-class", "example"]
 
 Placeholder: TypeAlias = Literal[
-    "model", "base_url", "schema", "schema_file", "answer_file", "prompt_file", "prompt", "home"
+    "model", "base_url", "schema", "schema_file", "answer_file", "prompt_file", "prompt", "home", "budget_usd"
 ]
 """``schema`` is the JSON Schema as compact text and ``schema_file`` a file that holds it; ``answer_file`` is where the
 agent is told to write; ``prompt_file`` holds what standard input holds; ``prompt`` is for agents that read neither;
-``home`` is the private HOME. All paths are inside the sandbox."""
+``home`` is the private HOME; ``budget_usd`` is what the call may cost, as a decimal. All paths are inside the sandbox."""
+
+Flag: TypeAlias = Literal["contained", "readable"]
+"""``contained``: the sandbox holds the agent, so it may run commands and needs no sandbox of its own; ``readable``: the
+working directory holds the repository's files, to be read and not to be changed (``answer``)."""
 
 Where: TypeAlias = Literal["event", "error", "exit-status", "stderr", "stdout"]
 """What a failure rule looks at: one member of the terminal event, its error texts, the exit status, standard error, or
@@ -98,22 +102,39 @@ class Failure(msgspec.Struct, frozen=True):
 
 
 class Words(msgspec.Struct, frozen=True):
-    """Arguments that stand or go together: left out when a placeholder in one of them has no value."""
+    """Arguments that stand or go together: left out when a placeholder in one of them has no value.
+
+    :param given: flags that must be up for them; likewise ``without``: flags that must not be.
+    """
 
     words: tuple[str, ...]
+    given: tuple[Flag, ...] = ()
+    without: tuple[Flag, ...] = ()
+
+
+class Setting(msgspec.Struct, frozen=True):
+    """A file that an agent reads, below the private HOME; its content is a template.
+
+    :param given: as in :class:`Words`; likewise ``without``.
+    """
+
+    path: str
+    content: str
+    given: tuple[Flag, ...] = ()
+    without: tuple[Flag, ...] = ()
 
 
 class Invocation(msgspec.Struct, frozen=True, kw_only=True):
     """How an agent is started for one capability. The executable is not part of ``argv``.
 
-    :param settings: files written into the private HOME: path below it and template of the content.
-    :param environment: variables, beside those that every command gets.
+    :param settings: files written into the private HOME.
+    :param environment: variables and templates, beside those that every command gets.
     :param stdin: ``prompt``: standard input is a regular file with the prompt; ``nothing``: it is empty; ``protocol``:
         messages go both ways.
     """
 
     argv: tuple[Words, ...]
-    settings: tuple[tuple[str, str], ...] = ()
+    settings: tuple[Setting, ...] = ()
     environment: tuple[tuple[str, str], ...] = ()
     stdin: Literal["prompt", "nothing", "protocol"] = "prompt"
 

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Final, get_args
 
 import msgspec
 
-from commandprovider.profiles.model import Capability, Invocation, Placeholder, Profile
+from commandprovider.profiles.model import Capability, Flag, Invocation, Placeholder, Profile, Setting, Words
 from savant.contracts.errors import UsageError
 
 _HOLE: Final = re.compile(r"\{(" + "|".join(get_args(Placeholder)) + r")\}")
 _WRITTEN_BY_PEOPLE: Final[Mapping[Placeholder, re.Pattern[str]]] = {
     "model": re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@+\[\]-]{0,199}"),
+    "budget_usd": re.compile(r"[0-9]{1,6}(\.[0-9]{1,6})?"),
     "base_url": re.compile(r"https?://[A-Za-z0-9._~:/?#\[\]@!&()*+,;=%-]{1,1000}"),
 }
 
@@ -41,8 +42,10 @@ def invocation_of(profile: Profile, capability: Capability) -> Invocation:
     return found
 
 
-def render(invocation: Invocation, values: Mapping[Placeholder, str]) -> Rendered:
-    """Fill the templates in. What names a value that is not there is left out.
+def render(
+    invocation: Invocation, values: Mapping[Placeholder, str], flags: Collection[Flag] = frozenset()
+) -> Rendered:
+    """Fill the templates in. What names a value that is not there, or wants other flags, is left out.
 
     :raises UsageError: ``usage.agent-value`` for a model or base URL with characters that mean something to an agent.
     """
@@ -52,10 +55,23 @@ def render(invocation: Invocation, values: Mapping[Placeholder, str]) -> Rendere
             raise UsageError("usage.agent-value", f"{value!r} cannot be the {name.replace('_', ' ')} of an agent.")
     known: Mapping[str, str] = {str(name): value for name, value in values.items()}
     return Rendered(
-        tuple(_fill(word, known) for group in invocation.argv if _has_all(group.words, known) for word in group.words),
+        tuple(
+            _fill(word, known)
+            for group in invocation.argv
+            if _is_wanted(group, flags) and _has_all(group.words, known)
+            for word in group.words
+        ),
         tuple((name, _fill(text, known)) for name, text in invocation.environment if _has_all((text,), known)),
-        tuple((path, _fill(text, known).encode()) for path, text in invocation.settings if _has_all((text,), known)),
+        tuple(
+            (setting.path, _fill(setting.content, known).encode())
+            for setting in invocation.settings
+            if _is_wanted(setting, flags) and _has_all((setting.content,), known)
+        ),
     )
+
+
+def _is_wanted(part: Words | Setting, flags: Collection[Flag]) -> bool:
+    return all(flag in flags for flag in part.given) and not any(flag in flags for flag in part.without)
 
 
 def _has_all(texts: tuple[str, ...], values: Mapping[str, str]) -> bool:

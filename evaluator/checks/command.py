@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
+
+import msgspec
+from msgspec.structs import replace
 
 from evaluator.compare import Case
 from evaluator.documents import EvaluatorConfig, EvaluatorOutcome
@@ -36,8 +38,7 @@ NO_TESTS_STATUS: Final = 5
 """pytest's exit status when it collected nothing."""
 
 
-@dataclass(frozen=True, slots=True)
-class CommandHost:
+class CommandHost(msgspec.Struct, frozen=True):
     """What command evaluators may use of the machine."""
 
     processes: ProcessRunner
@@ -48,8 +49,7 @@ class CommandHost:
     cancellation: Cancellation
 
 
-@dataclass(frozen=True, slots=True)
-class Measured:
+class Measured(msgspec.Struct, frozen=True):
     """What one evaluator saw on one tree.
 
     :param cases: by check name; the evaluator's own overall check is among them.
@@ -97,8 +97,7 @@ def _is_removed(place: Path) -> bool:
     return True
 
 
-@dataclass(frozen=True, slots=True)
-class _Check:
+class _Check(msgspec.Struct, frozen=True):
     """One command and the folders of its own: the copy, and a home outside it."""
 
     config: EvaluatorConfig

@@ -7,9 +7,10 @@ reading before any entity of it is seen, whatever the encoding.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
+
+import msgspec
 
 from savant.contracts.errors import RefusedInput
 from synthesis.documents import CheckStatus
@@ -29,8 +30,7 @@ _OUTCOMES: Final[Mapping[str, CheckStatus]] = MappingProxyType(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class TestCase:
+class TestCase(msgspec.Struct, frozen=True):
     """One test: where it belongs, its name, how it ended, and the words of its failure."""
 
     __test__ = False

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
+
+import msgspec
 
 from admission.documents import Decision
 from admission.documents import Receipt as AdmissionReceipt
@@ -27,8 +28,7 @@ from savant.cli.workbench import Workbench
 from savant.contracts.document import Sealed, digest_of
 
 
-@dataclass(frozen=True, slots=True)
-class Chosen:
+class Chosen(msgspec.Struct, frozen=True):
     """An admitted candidate as it is applied: its decision, receipt and base."""
 
     decision: Sealed[Decision]

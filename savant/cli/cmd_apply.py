@@ -285,6 +285,6 @@ def _new_place(bench: Workbench, run_id: str) -> Path:
 
 
 def _index(bench: Workbench, run_id: str, ending: str) -> None:
-    from dataclasses import replace
+    from msgspec.structs import replace
 
     bench.database.upsert(replace(bench.database.find(run_id), disposition=ending))

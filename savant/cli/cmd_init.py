@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+import msgspec
 
 from savant.cli.exits import EXITS
 from savant.cli.options import format_option, repository_option
@@ -125,8 +125,7 @@ def _reader(root: Path) -> Callable[[str], bytes | None]:
     return read
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(msgspec.Struct, frozen=True):
     """One thing that doctor looked at."""
 
     name: str

@@ -6,9 +6,10 @@ Ranges that scripts can branch on: 0 allowed and done; 1 internal; 2 usage; 10-1
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
+
+import msgspec
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -16,8 +17,7 @@ if TYPE_CHECKING:
     from savant.contracts.errors import SavantError
 
 
-@dataclass(frozen=True, slots=True)
-class Exit:
+class Exit(msgspec.Struct, frozen=True):
     """One ending: its code and its sentence."""
 
     code: int

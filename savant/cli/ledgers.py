@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from savant.cli.workbench import Workbench
 from savant.contracts.errors import Conflict, InternalError
@@ -20,8 +21,7 @@ from savant.ledger.sqlitestore import SqliteStore
 from savant.ledger.verify import Pin
 
 
-@dataclass(frozen=True, slots=True)
-class OpenLedger:
+class OpenLedger(msgspec.Struct, frozen=True):
     """A ledger that may be appended to, and whether this command made it."""
 
     ledger: Ledger

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+
+import msgspec
 
 from driver.documents import Receipt as RunReceipt
 from driver.history import RunHistory, read_runs
@@ -21,8 +22,7 @@ from synthesis.documents import Session
 LATEST = "latest"
 
 
-@dataclass(frozen=True, slots=True)
-class FoundRun:
+class FoundRun(msgspec.Struct, frozen=True):
     """A run's row in the index and its records."""
 
     row: RunRow

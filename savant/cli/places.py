@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
+import msgspec
 
-@dataclass(frozen=True, slots=True)
-class Places:
+
+class Places(msgspec.Struct, frozen=True):
     """The person's folders and the environment as it was at the start.
 
     :param config: pins, trusted policies.

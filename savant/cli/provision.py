@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from commandprovider import (
     CommandProvider,
@@ -35,8 +36,7 @@ from synthesis.documents import Operation
 MAX_PATCH_BYTES = 64 * 1024 * 1024
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProviderFlags:
+class ProviderFlags(msgspec.Struct, frozen=True, kw_only=True):
     """What the person typed about the provider."""
 
     recipe: tuple[str, ...] = ()
@@ -50,8 +50,7 @@ class ProviderFlags:
     patch: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Provision:
+class Provision(msgspec.Struct, frozen=True):
     """A resolved configuration, a factory for fresh providers, the revision to start from, and a word for people."""
 
     config: ResolvedConfig

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from savant.cli.kinds import registry
 from savant.cli.places import Places
@@ -27,8 +28,7 @@ from savant.store.objects import FileObjectStore
 OBJECTS: str = "objects"
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
+class Reading(msgspec.Struct, frozen=True):
     """A ledger as it was when it was opened.
 
     :param bodies: the objects beside it, None where there are none.

@@ -15,7 +15,6 @@ import functools
 import itertools
 import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from typing import Any, Final, Generic, TypeVar
 
 import msgspec
@@ -47,8 +46,7 @@ D_co = TypeVar("D_co", bound=Document, covariant=True)
 _KIND: Final = re.compile(r"savant(\.[a-z][a-z0-9-]*)+/v[1-9][0-9]*")
 
 
-@dataclass(frozen=True, slots=True)
-class Sealed(Generic[D_co]):
+class Sealed(msgspec.Struct, Generic[D_co], frozen=True):
     """A document with its exact canonical bytes and their digest. Made only by :func:`seal` and :func:`accept`."""
 
     document: D_co

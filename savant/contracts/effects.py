@@ -6,8 +6,9 @@ Each port has an in-memory twin in :mod:`savant.contracts.twins` that passes the
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
+
+import msgspec
 
 from savant.contracts.errors import UsageError
 
@@ -63,15 +64,13 @@ class Cancellation(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Returned(Generic[T_co]):
+class Returned(msgspec.Struct, Generic[T_co], frozen=True):
     """A task ended with a value."""
 
     value: T_co
 
 
-@dataclass(frozen=True, slots=True)
-class Raised:
+class Raised(msgspec.Struct, frozen=True):
     """A task ended with an exception."""
 
     error: BaseException

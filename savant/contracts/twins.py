@@ -7,8 +7,9 @@ on the ports deterministic. They are for tests and for replay; the composition r
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Generic, TypeVar
+
+import msgspec
 
 from savant.contracts.digest import raw_digest
 from savant.contracts.effects import Cancellation, Raised, Returned, Task, check_token_size
@@ -91,8 +92,7 @@ class InlineCancellation:
         return self._is_set
 
 
-@dataclass(frozen=True, slots=True)
-class EndedTask(Generic[T_co]):
+class EndedTask(msgspec.Struct, Generic[T_co], frozen=True):
     """A task that ended before it was handed out."""
 
     ended: Returned[T_co] | Raised

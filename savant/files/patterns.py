@@ -29,9 +29,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Final
+
+import msgspec
 
 from savant.contracts.errors import RefusedInput
 from savant.files.paths import to_text
@@ -55,12 +56,11 @@ def _bad(text: str, why: str, fix: str = "") -> RefusedInput:
     return RefusedInput("refused.bad-pattern", f"The path pattern {shown!r} {why}.", fix=fix)
 
 
-@dataclass(frozen=True, slots=True)
-class Pattern:
+class Pattern(msgspec.Struct, frozen=True):
     """A parsed pattern: its text and how to match it. Equal when the texts are equal."""
 
     text: str
-    _regex: str = field(repr=False, compare=False)
+    _regex: str
 
     def matches(self, raw_path: bytes) -> bool:
         """Whether the pattern matches the whole path, given as raw bytes."""
@@ -75,8 +75,7 @@ class Pattern:
         return self.text
 
 
-@dataclass(frozen=True, slots=True)
-class PatternSet:
+class PatternSet(msgspec.Struct, frozen=True):
     """Patterns of which any may match; keeps their order, which decides :meth:`first`."""
 
     patterns: tuple[Pattern, ...]

@@ -12,10 +12,11 @@ import shutil
 import stat
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final
+
+import msgspec
 
 from savant.contracts.effects import Entropy
 from savant.contracts.errors import Conflict, PortError, RefusedInput, Unverifiable
@@ -31,8 +32,7 @@ MAX_KEY_BYTES: Final = 16 * 1024
 _FORBIDDEN_BITS: Final = stat.S_IRWXG | stat.S_IRWXO
 
 
-@dataclass(frozen=True, slots=True)
-class KeySet:
+class KeySet(msgspec.Struct, frozen=True):
     """The keys of one ledger that are at hand."""
 
     directory: Path

@@ -14,8 +14,9 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
 
 from savant.contracts.errors import RefusedInput
 
@@ -26,8 +27,7 @@ PEOPLE_PATH: Final = b".savant/people.toml"
 MAX_PEOPLE_BYTES: Final = 1024 * 1024
 
 
-@dataclass(frozen=True, slots=True)
-class Person:
+class Person(msgspec.Struct, frozen=True):
     """One person: a handle, the teams they are in, and the keys that speak for them, in the file's order."""
 
     handle: str
@@ -40,8 +40,7 @@ class Person:
         return frozenset((self.handle, *(key.keyid for key in self.keys)))
 
 
-@dataclass(frozen=True, slots=True)
-class People:
+class People(msgspec.Struct, frozen=True):
     """Everybody who is listed. No handle and no key is listed twice."""
 
     persons: tuple[Person, ...]

@@ -6,9 +6,11 @@ Authority comes from the root's SSH signature over a statement's text, never fro
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Final, cast
+
+import msgspec
+from msgspec.structs import replace
 
 from savant.contracts.document import Document, accept
 from savant.contracts.envelope import PAYLOAD_TYPE, pae, parse_envelope
@@ -35,8 +37,7 @@ _genesis_registry: Final = Registry((RootStatement,))
 _statement_registry: Final = Registry((Genesis, Keyring, Recovery))
 
 
-@dataclass(frozen=True, slots=True)
-class Authority:
+class Authority(msgspec.Struct, frozen=True):
     """What is known for certain about a ledger after some of its records."""
 
     ledger: str

@@ -16,8 +16,9 @@ from __future__ import annotations
 
 import hashlib
 import re
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from savant.contracts.canonical import MAX_INTEGER
 from savant.contracts.envelope import SIGNATURE_BYTES, from_base64, to_base64
@@ -38,8 +39,7 @@ _NAME: Final = re.compile(r"[^\s+]+")
 _CODE: Final = "refused.checkpoint"
 
 
-@dataclass(frozen=True, slots=True)
-class NoteSignature:
+class NoteSignature(msgspec.Struct, frozen=True):
     """One signature line: who, the 4-byte key id, and the bytes after it."""
 
     name: str
@@ -47,8 +47,7 @@ class NoteSignature:
     signature: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Checkpoint:
+class Checkpoint(msgspec.Struct, frozen=True):
     """A tree head. ``root`` is 32 raw bytes; ``note`` the whole signed text, ``signatures`` its parsed lines."""
 
     origin: str

@@ -6,8 +6,9 @@ the loss under a fresh checkpoint, so it is refused until the root signs a recov
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from savant.contracts.canonical import encode_struct
 from savant.contracts.document import Sealed, accept, seal
@@ -21,8 +22,7 @@ _UNTOUCHED: Final = "Nothing was appended."
 _FIX: Final = "Find out what happened, then let the root key sign a recovery statement for this ledger."
 
 
-@dataclass(frozen=True, slots=True)
-class HeadProblem:
+class HeadProblem(msgspec.Struct, frozen=True):
     """Why a store may not be appended to: a code without its family, and a sentence."""
 
     code: str

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final, get_args
+
+import msgspec
 
 from savant.contracts.envelope import from_base64, to_base64
 from savant.contracts.errors import RefusedInput, VerificationError
@@ -84,13 +85,12 @@ def key_entry(signer: Signer, role: Role, *, nonce: str, from_seq: int) -> KeyEn
     )
 
 
-@dataclass(frozen=True, slots=True)
-class ValidKeys:
+class ValidKeys(msgspec.Struct, frozen=True):
     """The keys of one epoch. Made only by :func:`open_keys` and :func:`replace_keys`."""
 
     epoch: int
     entries: tuple[KeyEntry, ...]
-    _by_keyid: Mapping[str, tuple[KeyEntry, ...]] = field(repr=False, compare=False)
+    _by_keyid: Mapping[str, tuple[KeyEntry, ...]]
 
     def key_of(self, keyid: str, seq: int) -> KeyEntry:
         """The entry that a key id means at a record.

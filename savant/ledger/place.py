@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from tempfile import mkdtemp
 from typing import Final
+
+import msgspec
 
 from savant.contracts.document import Sealed, seal
 from savant.contracts.effects import Entropy
@@ -33,8 +34,7 @@ DIRECTORY_NAME: Final = "savant"
 _NONCE_BYTES: Final = 16
 
 
-@dataclass(frozen=True, slots=True)
-class Root:
+class Root(msgspec.Struct, frozen=True):
     """The root key: its public half, and a way to make an armoured SSH signature: ``sign(namespace, message)``."""
 
     public: PublicKey

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from typing import Protocol, TypeAlias
+
+import msgspec
 
 from savant.contracts.errors import VerificationError
 from savant.contracts.signing import Verifier
@@ -14,8 +15,7 @@ SignedBytes: TypeAlias = tuple[bytes, bytes, bytes]
 """Raw public key, signature, message."""
 
 
-@dataclass(frozen=True, slots=True)
-class Tail:
+class Tail(msgspec.Struct, frozen=True):
     """The end of a store: how many records, and the last line (empty when there is none)."""
 
     size: int

@@ -16,11 +16,11 @@ the object store under ``body_blake3``. The subject carries SHA-256 alone: some 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from typing import Annotated, Final, Literal, Protocol, TypeAlias, cast
 
 import msgspec
 from msgspec import Meta, field
+from msgspec.structs import replace
 
 from savant.contracts import canonical
 from savant.contracts.digest import PREFIX, digest, sha256_hex
@@ -135,16 +135,14 @@ class Bodies(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class RecordRef:
+class RecordRef(msgspec.Struct, frozen=True):
     """Where a record stands: its sequence number and the digest of its line."""
 
     seq: int
     line_digest: str
 
 
-@dataclass(frozen=True, slots=True)
-class Draft:
+class Draft(msgspec.Struct, frozen=True):
     """Everything of a record except its signature. ``by_reference``: the body is not in the line."""
 
     position: Position

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
+
+import msgspec
 
 CheckName: TypeAlias = Literal[
     "bytes",
@@ -40,16 +41,14 @@ _MAY_STAY_UNSHOWN: Final = frozenset({"bodies", "consistency", "pin"})
 """Checks that have nothing to do in an honest ledger (no large body, a single checkpoint) or without a pin."""
 
 
-@dataclass(frozen=True, slots=True)
-class PinnedCheckpoint:
+class PinnedCheckpoint(msgspec.Struct, frozen=True):
     """A tree head that somebody saw before: its size and 32-byte root."""
 
     size: int
     root: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Pin:
+class Pin(msgspec.Struct, frozen=True):
     """What the auditor knows from elsewhere. Any part may be None; the first two decide which ledger this is."""
 
     ledger: str | None = None
@@ -62,8 +61,7 @@ class Pin:
         return self.ledger is not None or self.root_keyid is not None
 
 
-@dataclass(frozen=True, slots=True)
-class CheckResult:
+class CheckResult(msgspec.Struct, frozen=True):
     """One named check. ``seq``, ``code`` and ``detail`` tell the first thing that was wrong or missing."""
 
     name: CheckName
@@ -73,8 +71,7 @@ class CheckResult:
     detail: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class VerificationReport:
+class VerificationReport(msgspec.Struct, frozen=True):
     """The answer. ``covered`` records lie under the last good checkpoint; ``recoveries`` are their sequence numbers."""
 
     outcome: Outcome

@@ -9,8 +9,9 @@ from __future__ import annotations
 import base64
 import hashlib
 import struct
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from savant.contracts.envelope import from_base64, to_base64
 from savant.contracts.errors import RefusedInput
@@ -21,8 +22,7 @@ SK_ED25519: Final = b"sk-ssh-ed25519@openssh.com"
 _MAX_APPLICATION_BYTES: Final = 1024
 
 
-@dataclass(frozen=True, slots=True)
-class PublicKey:
+class PublicKey(msgspec.Struct, frozen=True):
     """A public key as SSH knows it. ``application`` is set for security keys only (usually ``ssh:``)."""
 
     raw: bytes

@@ -10,9 +10,10 @@ from __future__ import annotations
 import hashlib
 import struct
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
+
+import msgspec
 
 from savant.contracts.envelope import SIGNATURE_BYTES, from_base64, to_base64
 from savant.contracts.errors import RefusedInput, VerificationError
@@ -36,8 +37,7 @@ HASHES: Final[Mapping[bytes, Callable[[bytes], bytes]]] = MappingProxyType(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class SshSignature:
+class SshSignature(msgspec.Struct, frozen=True):
     """A parsed signature. ``flags`` and ``counter`` are what a security key added, else None."""
 
     public: PublicKey

@@ -14,9 +14,10 @@ from __future__ import annotations
 
 from binascii import unhexlify
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final, Protocol
+
+import msgspec
 
 from savant.contracts.digest import raw_digest
 from savant.contracts.errors import PortError, RefusedInput
@@ -39,13 +40,12 @@ _POINT_READS: Final = 100
 _POINT_READ_BYTES: Final = 1 << 24
 
 
-@dataclass(slots=True)
-class Learned:
+class Learned(msgspec.Struct):
     """What a build found out, by git's ids in ASCII hex: digests of trees, digests and sizes of blobs."""
 
-    trees: dict[bytes, bytes] = field(default_factory=dict)
-    blobs: dict[bytes, tuple[bytes, int]] = field(default_factory=dict)
-    nodes: MemoryNodes = field(default_factory=MemoryNodes)
+    trees: dict[bytes, bytes] = msgspec.field(default_factory=dict)
+    blobs: dict[bytes, tuple[bytes, int]] = msgspec.field(default_factory=dict)
+    nodes: MemoryNodes = msgspec.field(default_factory=MemoryNodes)
 
 
 class ManifestCache(Protocol):

@@ -23,9 +23,10 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final, TypeAlias
+
+import msgspec
 
 from savant.contracts.errors import RefusedInput, VerificationError
 from savant.files.paths import check_path, collision_key, is_reserved, to_text
@@ -43,8 +44,7 @@ LinkTarget: TypeAlias = Callable[[bytes, Entry], bytes]
 """Gives the target of the link at a path, for links of the base and of the candidate alike."""
 
 
-@dataclass(frozen=True, slots=True)
-class Hazard:
+class Hazard(msgspec.Struct, frozen=True):
     """One reason to refuse a candidate: a code of the table above, the raw path, and a sentence."""
 
     code: str
@@ -52,8 +52,7 @@ class Hazard:
     detail: str
 
 
-@dataclass(frozen=True, slots=True)
-class BaseLimitation:
+class BaseLimitation(msgspec.Struct, frozen=True):
     """Something odd that the base already holds: a code, how often, and the first path in byte order."""
 
     code: str

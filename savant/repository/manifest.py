@@ -8,9 +8,10 @@ before their digest is recomputed, and a changed tree shares every untouched fol
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import Final, TypeAlias
+
+import msgspec
 
 from savant.contracts.digest import raw_digest, to_text
 from savant.contracts.errors import RefusedInput, VerificationError
@@ -146,13 +147,12 @@ class Manifest:
         return dict(sorted(result.items()))
 
 
-@dataclass(slots=True)
-class _Change:
+class _Change(msgspec.Struct):
     """What the mapping says about one name: about a file of this name (``said``, ``own``) and about paths below it."""
 
     said: bool = False
     own: Entry | None = None
-    below: dict[bytes, _Change] = field(default_factory=dict)
+    below: dict[bytes, _Change] = msgspec.field(default_factory=dict)
 
 
 def _nest(changes: Mapping[bytes, Entry | None]) -> dict[bytes, _Change]:

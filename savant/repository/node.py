@@ -27,9 +27,10 @@ its digest is recomputed and its bytes must be exactly what encoding their parse
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final, Literal, Protocol, TypeAlias
+
+import msgspec
 
 from savant.contracts.digest import RAW_BYTES, raw_digest
 from savant.contracts.errors import RefusedInput, Unverifiable
@@ -48,8 +49,7 @@ _LENGTHS: Final = [size.to_bytes(4, "big") for size in range(256)]
 _NOT_NAMES: Final = frozenset({b"", b".", b".."})
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(msgspec.Struct, frozen=True):
     """What stands at one path: a mode and 32 raw digest bytes (see the module's specification)."""
 
     mode: Mode

@@ -5,9 +5,10 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final, Literal, Protocol
+
+import msgspec
 
 from savant.contracts.errors import RefusedInput
 from savant.repository.node import Mode, check_name
@@ -21,8 +22,7 @@ _HEX: Final[Mapping[ObjectFormat, re.Pattern[str]]] = MappingProxyType(
 _ID_BYTES: Final[Mapping[ObjectFormat, int]] = MappingProxyType({"sha1": 20, "sha256": 32})
 
 
-@dataclass(frozen=True, slots=True)
-class TreeEntry:
+class TreeEntry(msgspec.Struct, frozen=True):
     """One entry of a tree: its raw path, its mode, the hex id of what it holds, and git's own octal mode.
 
     ``size`` is in bytes when the listing was asked for sizes and the entry is a blob, else None.
@@ -71,8 +71,7 @@ class ObjectSource(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Commit:
+class Commit(msgspec.Struct, frozen=True):
     """What a commit fixes: its tree and its parents, as ``GitId``."""
 
     tree: str

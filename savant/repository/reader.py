@@ -14,8 +14,9 @@ import tempfile
 import threading
 import weakref
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import IO, Final, Self
+
+import msgspec
 
 from savant.contracts.digest import new_hasher, raw_digest
 from savant.contracts.errors import InternalError, PortError, RefusedInput, VerificationError
@@ -31,8 +32,7 @@ _PIPELINE: Final = 400
 _CHUNK: Final = 1 << 18
 
 
-@dataclass(frozen=True, slots=True)
-class GitObject:
+class GitObject(msgspec.Struct, frozen=True):
     """One object: its id in hex, its type (``commit``, ``tree``, ``blob``, ``tag``) and its raw content."""
 
     oid: str

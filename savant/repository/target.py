@@ -13,9 +13,10 @@ from __future__ import annotations
 import os
 import re
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+import msgspec
 
 from savant.contracts.digest import raw_digest
 from savant.contracts.errors import Conflict, PortError, RefusedInput, VerificationError
@@ -32,8 +33,7 @@ from savant.repository.worktree import is_same_place, observe_tree
 _NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]*(\.[A-Za-z0-9_-]+)*")
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
+class Target(msgspec.Struct, frozen=True):
     """A dedicated worktree that we created."""
 
     path: Path

@@ -10,9 +10,10 @@ import errno
 import os
 import stat
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Final, Literal, NoReturn
+
+import msgspec
 
 from savant.contracts.digest import new_hasher, raw_digest, to_text
 from savant.contracts.errors import PortError, RefusedInput
@@ -163,8 +164,7 @@ def _refuse(error: OSError, path: bytes) -> NoReturn:
     raise PortError("port.disk", f"Cannot read '{path_text(path)}': {error.strerror}.") from error
 
 
-@dataclass(frozen=True, slots=True)
-class WorktreeFacts:
+class WorktreeFacts(msgspec.Struct, frozen=True):
     """What git's own files say about one checkout. Nothing here says what its files hold."""
 
     top_level: Path
@@ -243,8 +243,7 @@ def is_same_place(one: Path, other: Path) -> bool:
         return False
 
 
-@dataclass(frozen=True, slots=True)
-class ControlState:
+class ControlState(msgspec.Struct, frozen=True):
     """Digests of everything in a repository that Savant must leave as it was, as ``blake3:`` texts."""
 
     head: str
@@ -257,8 +256,7 @@ class ControlState:
 
     def differences(self, other: ControlState) -> tuple[str, ...]:
         """The names of the parts that differ."""
-        names = (field.name for field in fields(self))
-        return tuple(name for name in names if getattr(self, name) != getattr(other, name))
+        return tuple(name for name in self.__struct_fields__ if getattr(self, name) != getattr(other, name))
 
 
 def control_state(repository: Repository) -> ControlState:

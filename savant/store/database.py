@@ -10,9 +10,11 @@ from __future__ import annotations
 import sqlite3
 import threading
 from collections.abc import Callable, Iterable
-from dataclasses import astuple, dataclass, fields
 from pathlib import Path
 from typing import Final, Self, TypeVar
+
+import msgspec
+from msgspec.structs import astuple
 
 from savant.contracts.errors import PortError, UsageError
 
@@ -30,8 +32,7 @@ _SCHEMA: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class RunRow:
+class RunRow(msgspec.Struct, frozen=True):
     """One run as the index shows it."""
 
     run_id: str
@@ -46,12 +47,12 @@ class RunRow:
     ledger_last_seq: int | None
 
 
-_COLUMNS: Final = ", ".join(field.name for field in fields(RunRow))
+_COLUMNS: Final = ", ".join(RunRow.__struct_fields__)
 _UPSERT: Final = (
     f"insert into run ({_COLUMNS}) values (?, ?, ?, ?, ?, ?, ?, ?) on conflict (run_id) do update set "  # noqa: S608
-    + ", ".join(f"{field.name} = excluded.{field.name}" for field in fields(RunRow)[1:])
+    + ", ".join(f"{name} = excluded.{name}" for name in RunRow.__struct_fields__[1:])
 )
-_SELECT: Final = f"select {_COLUMNS} from run"  # noqa: S608 - the names of our own dataclass
+_SELECT: Final = f"select {_COLUMNS} from run"  # noqa: S608 - the names of our own class
 
 
 class RunDatabase:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 from msgspec import structs
+from msgspec.structs import replace
 
 from commandprovider import Imported, import_config
 from driver.documents import RunDisposition

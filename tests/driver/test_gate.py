@@ -37,9 +37,9 @@ def question(**changes: Any) -> Question:
         change_digest=CHANGE,
         policy=POLICY,
     )
-    import dataclasses
+    from msgspec import structs
 
-    return dataclasses.replace(asked, **changes)
+    return structs.replace(asked, **changes)
 
 
 def candidate(**changes: Any) -> Sealed[Candidate]:

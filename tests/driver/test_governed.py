@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any, get_args
 
 import pytest
 from msgspec import structs
+from msgspec.structs import replace
 
 from driver.governed import MEMBER_OF, evidence_of_obligations, governed_by, obligations_of
 from providerport.port import Call

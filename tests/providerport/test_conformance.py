@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any, ClassVar
 
 import pytest
 from msgspec import structs
+from msgspec.structs import replace
 
 from providerport.conformance import CHECKS, Harness
 from providerport.outcome import result_of

@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import get_args
 
 import pytest
 from msgspec import structs
+from msgspec.structs import replace
 
 from providerport.documents import GenerationClaim
 from providerport.port import Call, Workspace

@@ -25,7 +25,7 @@ records = st.builds(
 
 
 def used(**members: int) -> Consumption:
-    zero = dict.fromkeys(Consumption.__dataclass_fields__, 0)
+    zero = dict.fromkeys(Consumption.__struct_fields__, 0)
     return Consumption(**{**zero, **members})
 
 
@@ -83,7 +83,7 @@ def test_an_open_intent_counts_its_deadline_and_what_was_not_reported_is_counted
 def test_consumption_never_shrinks(earlier: list[CallRecord], later: CallRecord) -> None:
     """One more call never makes any sum smaller, so a tripped breaker stays tripped."""
     before, after = consume(earlier), consume([*earlier, later])
-    for member in Consumption.__dataclass_fields__:
+    for member in Consumption.__struct_fields__:
         assert getattr(after, member) >= getattr(before, member)
 
 

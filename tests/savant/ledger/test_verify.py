@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from savant.contracts.envelope import encode_envelope, parse_envelope
 from savant.contracts.errors import RefusedInput, Unverifiable

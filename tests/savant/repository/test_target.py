@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from savant.contracts.errors import Conflict, PortError, RefusedInput, SavantError, VerificationError
 from savant.repository import Repository, build_manifest
