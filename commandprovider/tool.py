@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final, assert_never
@@ -54,38 +54,85 @@ class ToolHost(msgspec.Struct, frozen=True):
 def run_tool(
     host: ToolHost, config: ResolvedConfig, call: Call, argv: Sequence[str], *, cwd: Path, stdin: bytes = b""
 ) -> Ended:
-    """Run one command of the configuration to its end.
+    """Run one command of the configuration to its end, with a home that is gone afterwards.
 
     :raises ProviderFailure: when it did not end by itself with an exit status: ``timed-out``, ``cancelled``,
         ``invalid-output`` (too much output) or ``unavailable`` (crash, not started, or something of it is still alive).
     """
-    document = config.sealed.document
+    with new_home(host) as home:
+        ended = run_at_home(host, config, call, config_command(config, argv), cwd=cwd, home=home, stdin=stdin)
+    _refuse_verdict(ended, argv[0])
+    return ended
+
+
+@contextmanager
+def new_home(host: ToolHost) -> Iterator[Path]:
+    """A private HOME with a folder ``tmp`` for TMPDIR; gone afterwards.
+
+    :raises ProviderFailure: ``unavailable``/``config-error`` when none can be made.
+    """
+    with ExitStack() as stack:
+        try:
+            home = stack.enter_context(host.private_directory("home-"))
+            (home / "tmp").mkdir(mode=0o700)
+        except (SavantError, OSError) as error:
+            raise ProviderFailure("unavailable", "config-error", f"No private home can be made: {error}") from error
+        yield home
+
+
+def config_command(config: ResolvedConfig, argv: Sequence[str]) -> tuple[str, ...]:
+    """The argv with the absolute path of an executable that still is what was hashed when the run began.
+
+    :raises ProviderFailure: ``unavailable``/``config-error``.
+    """
     try:
         verify_executables(config)
-        with host.private_directory("home-") as home:
-            (home / "tmp").mkdir(mode=0o700)
-            ended = host.processes.run(
-                Command(
-                    argv=config.command(argv),
-                    cwd=cwd,
-                    env=allowed_environment(
-                        host.ambient,
-                        document.environment,
-                        home,
-                        home / "tmp",
-                        {**NO_CACHES, "PATH": host.search_path, "GIT_CEILING_DIRECTORIES": str(cwd.parent)},
-                    ),
-                    limits=Limits(
-                        wall_ms=call.request.document.deadline_ms,
-                        stdout_bytes=document.max_stdout_bytes,
-                        stderr_bytes=document.max_stderr_bytes,
-                        grace_ms=GRACE_MS,
-                        file_bytes=MAX_FILE_BYTES,
-                    ),
-                    stdin=stdin,
+        return config.command(argv)
+    except SavantError as error:
+        raise ProviderFailure("unavailable", "config-error", str(error)) from error
+
+
+def run_at_home(
+    host: ToolHost,
+    config: ResolvedConfig,
+    call: Call,
+    argv: Sequence[str],
+    *,
+    cwd: Path,
+    home: Path,
+    stdin: bytes = b"",
+    extra: Mapping[str, str] = MappingProxyType({}),
+) -> Ended:
+    """Run one command, its executable resolved, in a home of the caller's; how it ended is the caller's to judge.
+
+    :param home: a private folder with a folder ``tmp`` in it.
+    :param extra: variables beside those that every command gets.
+    :raises ProviderFailure: ``unavailable`` when it could not be run at all, or when something of it is still alive.
+    """
+    document = config.sealed.document
+    try:
+        ended = host.processes.run(
+            Command(
+                argv=tuple(argv),
+                cwd=cwd,
+                env=allowed_environment(
+                    host.ambient,
+                    document.environment,
+                    home,
+                    home / "tmp",
+                    {**NO_CACHES, "PATH": host.search_path, "GIT_CEILING_DIRECTORIES": str(cwd.parent), **extra},
                 ),
-                call.cancellation,
-            )
+                limits=Limits(
+                    wall_ms=call.request.document.deadline_ms,
+                    stdout_bytes=document.max_stdout_bytes,
+                    stderr_bytes=document.max_stderr_bytes,
+                    grace_ms=GRACE_MS,
+                    file_bytes=MAX_FILE_BYTES,
+                ),
+                stdin=stdin,
+            ),
+            call.cancellation,
+        )
     except SavantError as error:
         raise ProviderFailure("unavailable", "config-error", str(error)) from error
     call.observer.processes(survivors=ended.survivors, remaining=ended.remaining)
@@ -95,9 +142,8 @@ def run_tool(
         raise ProviderFailure(
             "unavailable",
             "crash",
-            f"{ended.remaining} processes of {argv[0]} could not be ended; nothing can be sealed.",
+            f"{ended.remaining} processes of {Path(argv[0]).name} could not be ended; nothing can be sealed.",
         )
-    _refuse_verdict(ended, argv[0])
     return ended
 
 
