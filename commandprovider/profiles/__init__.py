@@ -9,10 +9,16 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
+from commandprovider.profiles.claude import CLAUDE
+from commandprovider.profiles.codex import CODEX
+from commandprovider.profiles.gemini import GEMINI
 from commandprovider.profiles.model import OUTCOMES, RETRYABLE, Capability, Invocation, Profile, Source
 from commandprovider.profiles.render import Rendered, invocation_of, render
 
-PROFILES: Final[Mapping[str, Profile]] = MappingProxyType({})
+PROFILES: Final[Mapping[str, Profile]] = MappingProxyType(
+    {profile.name: profile for profile in (CLAUDE, CODEX, GEMINI)}
+)
+"""Every profile by its name, the first-class ones first."""
 
 __all__ = (
     "OUTCOMES",

@@ -29,7 +29,8 @@ Placeholder: TypeAlias = Literal[
 ]
 """``schema`` is the JSON Schema as compact text and ``schema_file`` a file that holds it; ``answer_file`` is where the
 agent is told to write; ``prompt_file`` holds what standard input holds; ``prompt`` is for agents that read neither;
-``home`` is the private HOME; ``budget_usd`` is what the call may cost, as a decimal. All paths are inside the sandbox."""
+``home`` is the private HOME; ``budget_usd`` is what the call may cost, as a decimal. All paths are inside
+the sandbox."""
 
 Flag: TypeAlias = Literal["contained", "readable"]
 """``contained``: the sandbox holds the agent, so it may run commands and needs no sandbox of its own; ``readable``: the
@@ -167,7 +168,9 @@ class Reader(msgspec.Struct, frozen=True, kw_only=True):
     :param required: members without which a terminal event is not well formed.
     :param failed: a terminal event that passes one of these reports a failure.
     :param errors: members of the terminal event that hold what a failure rule for ``error`` looks at.
-    :param error_object: where else an agent reports a failure: the last JSON object of standard error.
+    :param error_object: ``stderr``: a failure is reported by the last JSON object of standard error instead.
+    :param tokens_in: these are added up, what was read from a cache included; likewise ``tokens_out``, ``cached`` and
+        ``cost`` (US dollars).
     :param terminal_pattern: for ``text``: what must be found, in the stream ``terminal_stream``; its groups
         ``tokens_in``, ``tokens_out`` and ``answer`` are what they say.
     """
@@ -181,10 +184,10 @@ class Reader(msgspec.Struct, frozen=True, kw_only=True):
     answer: Pick | None = None
     structured: Pick | None = None
     session: Pick | None = None
-    tokens_in: Pick | None = None
-    tokens_out: Pick | None = None
-    cached: Pick | None = None
-    cost: Pick | None = None
+    tokens_in: tuple[Pick, ...] = ()
+    tokens_out: tuple[Pick, ...] = ()
+    cached: tuple[Pick, ...] = ()
+    cost: tuple[Pick, ...] = ()
     terminal_pattern: str = ""
     terminal_stream: Literal["stdout", "stderr"] = "stdout"
 
