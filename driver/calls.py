@@ -83,6 +83,7 @@ class ProviderCalls:
             execution.receipt,
             duration_ms=execution.duration_ms,
             usage=usage,
+            containment=execution.containment,
             attachments=attachments,
             detail=None if not execution.survivors else f"{execution.survivors} processes had to be ended",
         )

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Final, Literal
 
 from providerport.port import Usage
+from savant.contracts.containment import Containment
 from savant.contracts.document import Document, Sealed, seal
 from savant.contracts.effects import Clock
 from savant.contracts.errors import CommittedButIncomplete, SavantError
@@ -56,12 +57,14 @@ class Recorder:
         *,
         duration_ms: int | None = None,
         usage: Usage | None = None,
+        containment: Containment | None = None,
         detail: str | None = None,
         attachments: Mapping[str, str] | None = None,
         candidate_raw: bytes | None = None,
     ) -> None:
         """Append one document as a role.
 
+        :param containment: what the foreign commands behind the document had at least.
         :raises SavantError: in mode ``enforce``, when it could not be made durable.
         """
         if self._ledger is None or self.mode == "off":
@@ -75,6 +78,7 @@ class Recorder:
             tokens_in=usage.tokens_in,
             tokens_out=usage.tokens_out,
             cost_microunits=usage.cost_microunits,
+            containment=containment,
             detail=None if detail is None else detail[:MAX_DETAIL],
             attachments=attachments,
         )
@@ -90,11 +94,11 @@ class Recorder:
         self.first_seq = reference.seq if self.first_seq is None else self.first_seq
         self.last_seq = reference.seq
 
-    def record_once(self, role: Role, body: Sealed[Document]) -> None:
+    def record_once(self, role: Role, body: Sealed[Document], *, containment: Containment | None = None) -> None:
         """Append a document unless this run already did, as the same role."""
         if (role, body.digest) not in self._seen:
             self._seen.add((role, body.digest))
-            self.record(role, body)
+            self.record(role, body, containment=containment)
 
     def intent(
         self, role: Role, operation: str, *, subject: str | None, deadline_ms: int | None = None, detail: str = ""

@@ -42,6 +42,7 @@ from providerport.outcome import (
 )
 from providerport.port import BaseReader, Call, Provider, ProviderFailure, Usage, Workspace
 from savant.contracts.canonical import MAX_INTEGER
+from savant.contracts.containment import Containment, weakest
 from savant.contracts.document import Sealed, seal
 from savant.contracts.effects import Cancellation, Clock, Raised, Task, Tasks
 from savant.contracts.errors import UsageError
@@ -77,6 +78,7 @@ class Execution(msgspec.Struct, frozen=True):
     :param survivors: descendants that had to be ended after a command.
     :param remaining: descendants that could not be ended.
     :param ended: whether the provider's worker ended; False means that foreign code may still be running.
+    :param containment: the weakest that a command of the call had; None if it ran none.
     """
 
     capabilities: Sealed[Capabilities]
@@ -88,6 +90,7 @@ class Execution(msgspec.Struct, frozen=True):
     survivors: int
     remaining: int
     ended: bool
+    containment: Containment | None = None
 
 
 class BoundedObserver:
@@ -108,6 +111,7 @@ class BoundedObserver:
         self._usage: Usage | None = None
         self._survivors = 0
         self._remaining = 0
+        self._containment: Containment | None = None
 
     def note(self, text: str) -> None:
         """One line; lone surrogates are replaced."""
@@ -127,11 +131,12 @@ class BoundedObserver:
         with self._lock:
             self._usage = Usage(_ranged(usage.tokens_in), _ranged(usage.tokens_out), _ranged(usage.cost_microunits))
 
-    def processes(self, *, survivors: int, remaining: int) -> None:
-        """Descendants of one command; the counts of several commands add up."""
+    def processes(self, *, survivors: int, remaining: int, containment: Containment | None = None) -> None:
+        """One command: the counts of several add up, and the weakest containment of them is kept."""
         with self._lock:
             self._survivors += max(survivors, 0)
             self._remaining += max(remaining, 0)
+            self._containment = weakest((self._containment, containment))
 
     def stop(self, request_digest: str) -> Observations:
         """No line counts any more; the document of those that did."""
@@ -144,6 +149,12 @@ class BoundedObserver:
         """Usage, survivors and remaining processes, so far."""
         with self._lock:
             return self._usage, self._survivors, self._remaining
+
+    @property
+    def containment(self) -> Containment | None:
+        """The weakest containment of the commands so far; None while there was none."""
+        with self._lock:
+            return self._containment
 
 
 def _ranged(value: int | None) -> int | None:
@@ -301,6 +312,7 @@ def execute(
         survivors=survivors,
         remaining=remaining,
         ended=race.ended,
+        containment=observer.containment,
     )
 
 

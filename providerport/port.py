@@ -12,6 +12,7 @@ from typing import Literal, Protocol, TypeAlias
 import msgspec
 
 from providerport.documents import Capabilities, Request, Result
+from savant.contracts.containment import Containment
 from savant.contracts.document import Sealed
 from savant.contracts.effects import Cancellation
 
@@ -111,8 +112,8 @@ class Observer(Protocol):
         """The call's usage so far, replacing what was said before."""
         ...
 
-    def processes(self, *, survivors: int, remaining: int) -> None:
-        """Descendants that had to be ended after a command, and those that could not be."""
+    def processes(self, *, survivors: int, remaining: int, containment: Containment | None = None) -> None:
+        """A command of the call ended: descendants that had to be ended, those that could not be, what contained it."""
         ...
 
 

@@ -23,6 +23,7 @@ from msgspec import Meta, field
 from msgspec.structs import replace
 
 from savant.contracts import canonical
+from savant.contracts.containment import Containment
 from savant.contracts.digest import PREFIX, digest, sha256_hex
 from savant.contracts.document import Check, D, Document, Part, Sealed, accept, kind_of, set_check
 from savant.contracts.envelope import PAYLOAD_TYPE, encode_envelope, pae
@@ -58,7 +59,8 @@ class Attachment(Part, frozen=True, kw_only=True):
 class Observed(Part, frozen=True, kw_only=True):
     """What was seen while the document came to be. Informational: order is ``seq``, never ``at_ms``.
 
-    Costs are millionths of the provider's currency unit. ``attachments`` has at most 32 entries.
+    Costs are millionths of the provider's currency unit. ``containment`` is what the foreign commands behind the
+    document had at least, null where there were none. ``attachments`` has at most 32 entries.
     """
 
     at_ms: Milliseconds
@@ -68,6 +70,7 @@ class Observed(Part, frozen=True, kw_only=True):
     tokens_in: Count | None
     tokens_out: Count | None
     cost_microunits: Count | None
+    containment: Containment | None
     detail: Detail | None
     attachments: Set[Attachment]
 
@@ -163,6 +166,7 @@ def observation(
     tokens_in: int | None = None,
     tokens_out: int | None = None,
     cost_microunits: int | None = None,
+    containment: Containment | None = None,
     detail: str | None = None,
     attachments: Mapping[str, str] | None = None,
 ) -> Observed:
@@ -175,6 +179,7 @@ def observation(
         tokens_in=tokens_in,
         tokens_out=tokens_out,
         cost_microunits=cost_microunits,
+        containment=containment,
         detail=detail,
         attachments=as_set(Attachment(name=name, digest=value) for name, value in (attachments or {}).items()),
     )

@@ -15,6 +15,7 @@ from providerport.documents import Prior, Request
 from providerport.port import Call, Usage
 from runner.snapshot import BaseSnapshot
 from runner.workspace import CandidateWorkspace
+from savant.contracts.containment import Containment, weakest
 from savant.contracts.document import Sealed, digest_of, seal
 from savant.process.effects import ThreadCancellation
 from savant.process.posix import SupervisedRunner
@@ -49,6 +50,7 @@ class Notes:
     lines: list[str] = field(default_factory=list)
     survivors: int = 0
     remaining: int = 0
+    containment: Containment | None = None
 
     def note(self, text: str) -> None:
         self.lines.append(text)
@@ -56,9 +58,10 @@ class Notes:
     def usage(self, usage: Usage) -> None:
         self.lines.append(f"usage {usage}")
 
-    def processes(self, *, survivors: int, remaining: int) -> None:
+    def processes(self, *, survivors: int, remaining: int, containment: Containment | None = None) -> None:
         self.survivors += survivors
         self.remaining += remaining
+        self.containment = weakest((self.containment, containment))
 
 
 @pytest.fixture
