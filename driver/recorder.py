@@ -69,15 +69,17 @@ class Recorder:
         """
         if self._ledger is None or self.mode == "off":
             return
-        usage = usage or Usage()
+        used = usage or Usage()
         observed = observation(
             self._clock.now_ms(),
             duration_ms=duration_ms,
             host=self._host,
             tool=self._tool,
-            tokens_in=usage.tokens_in,
-            tokens_out=usage.tokens_out,
-            cost_microunits=usage.cost_microunits,
+            tokens_in=used.tokens_in,
+            tokens_out=used.tokens_out,
+            tokens_cached=used.tokens_cached,
+            cost_microunits=used.cost_microunits,
+            cost_notional=None if usage is None else usage.is_notional,
             containment=containment,
             detail=None if detail is None else detail[:MAX_DETAIL],
             attachments=attachments,

@@ -129,7 +129,13 @@ class BoundedObserver:
     def usage(self, usage: Usage) -> None:
         """The call's usage so far, replacing what was said before."""
         with self._lock:
-            self._usage = Usage(_ranged(usage.tokens_in), _ranged(usage.tokens_out), _ranged(usage.cost_microunits))
+            self._usage = Usage(
+                tokens_in=_ranged(usage.tokens_in),
+                tokens_out=_ranged(usage.tokens_out),
+                cost_microunits=_ranged(usage.cost_microunits),
+                tokens_cached=_ranged(usage.tokens_cached),
+                is_notional=usage.is_notional is True,
+            )
 
     def processes(self, *, survivors: int, remaining: int, containment: Containment | None = None) -> None:
         """One command: the counts of several add up, and the weakest containment of them is kept."""

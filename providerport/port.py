@@ -94,11 +94,19 @@ class Workspace(BaseReader, Protocol):
 
 
 class Usage(msgspec.Struct, frozen=True):
-    """What a call consumed, as the provider reports it; None where it does not."""
+    """What a call consumed, as the provider reports it; None where it does not.
+
+    :param tokens_in: tokens that the model read, the cached ones included.
+    :param cost_microunits: millionths of the provider's currency unit.
+    :param tokens_cached: those of ``tokens_in`` that came from a cache.
+    :param is_notional: nobody pays for this call: a subscription does, and a cost is what it would have cost.
+    """
 
     tokens_in: int | None = None
     tokens_out: int | None = None
     cost_microunits: int | None = None
+    tokens_cached: int | None = None
+    is_notional: bool = False
 
 
 class Observer(Protocol):

@@ -59,7 +59,8 @@ class Attachment(Part, frozen=True, kw_only=True):
 class Observed(Part, frozen=True, kw_only=True):
     """What was seen while the document came to be. Informational: order is ``seq``, never ``at_ms``.
 
-    Costs are millionths of the provider's currency unit. ``containment`` is what the foreign commands behind the
+    What nobody reported is null. ``tokens_in`` counts the cached tokens too. Costs are millionths of the provider's
+    currency unit; ``cost_notional`` says that a subscription pays for the call. ``containment`` is what the foreign commands behind the
     document had at least, null where there were none. ``attachments`` has at most 32 entries.
     """
 
@@ -69,7 +70,9 @@ class Observed(Part, frozen=True, kw_only=True):
     tool: Name | None
     tokens_in: Count | None
     tokens_out: Count | None
+    tokens_cached: Count | None
     cost_microunits: Count | None
+    cost_notional: bool | None
     containment: Containment | None
     detail: Detail | None
     attachments: Set[Attachment]
@@ -166,6 +169,8 @@ def observation(
     tokens_in: int | None = None,
     tokens_out: int | None = None,
     cost_microunits: int | None = None,
+    tokens_cached: int | None = None,
+    cost_notional: bool | None = None,
     containment: Containment | None = None,
     detail: str | None = None,
     attachments: Mapping[str, str] | None = None,
@@ -178,7 +183,9 @@ def observation(
         tool=tool,
         tokens_in=tokens_in,
         tokens_out=tokens_out,
+        tokens_cached=tokens_cached,
         cost_microunits=cost_microunits,
+        cost_notional=cost_notional,
         containment=containment,
         detail=detail,
         attachments=as_set(Attachment(name=name, digest=value) for name, value in (attachments or {}).items()),
