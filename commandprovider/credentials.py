@@ -7,17 +7,35 @@ the next one may be another account. What is missing is a value too, with the co
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from commandprovider.logins import Unusable, login_values, read_login
-from commandprovider.profiles.model import Source
+from commandprovider.logins import Unusable, read_login
 from commandprovider.redaction import MIN_SECRET_BYTES, Redactor
+from commandprovider.secrets import NO_SECRETS, Secrets, is_secret_name, redactor, write_files
+
+if TYPE_CHECKING:
+    from commandprovider.profiles.model import Source
+
+__all__ = (
+    "NO_CREDENTIAL",
+    "NO_SECRETS",
+    "Missing",
+    "NotReady",
+    "Redactor",
+    "Secrets",
+    "credential_names",
+    "is_secret_name",
+    "redactor",
+    "resolve_sources",
+    "shown_name",
+    "without_credentials",
+    "write_files",
+)
 
 NO_CREDENTIAL: Final = "none"
 """What a person chooses for an endpoint of their own that asks for none."""
@@ -37,51 +55,7 @@ REQUIRED: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
 PAIRED: Final[Mapping[str, str]] = MappingProxyType({"AWS_ACCESS_KEY_ID": "AWS_SECRET_ACCESS_KEY"})
 """Variables that are worth nothing without the other one."""
 
-_SECRET_NAME: Final = re.compile(
-    r"(API_?KEY|ACCESS_?KEY(_ID)?|SECRET(_\w+)?|TOKEN(_\w+)?|PASSWORD|PASSWD|PRIVATE_?KEY|CREDENTIALS?)$",
-    re.IGNORECASE,
-)
 _ON: Final = frozenset({"1", "true", "yes", "on"})
-
-
-class Secrets(msgspec.Struct, frozen=True, kw_only=True):
-    """What a provider call gets and nothing else does.
-
-    :param environment: variables with secret values.
-    :param settings: variables that go along and are no secret: regions, projects, switches.
-    :param files: login files, by path below the private HOME.
-    :param sources: where they come from: names, never values.
-    :param billing: ``subscription`` makes a reported cost notional.
-    """
-
-    environment: tuple[tuple[str, str], ...] = ()
-    settings: tuple[tuple[str, str], ...] = ()
-    files: tuple[tuple[str, bytes], ...] = ()
-    sources: tuple[str, ...] = ()
-    billing: Literal["metered", "subscription"] = "metered"
-
-    def __repr__(self) -> str:
-        """The sources, never a value."""
-        return f"Secrets(sources={self.sources!r})"
-
-    def __rich_repr__(self) -> list[tuple[str, Any]]:
-        """As :meth:`__repr__`, for those who show values in colour."""
-        return [("sources", self.sources)]
-
-    @property
-    def variables(self) -> tuple[tuple[str, str], ...]:
-        """Every variable of a provider call's environment that comes from here."""
-        return (*self.settings, *self.environment)
-
-    def values(self) -> Iterator[tuple[str, bytes]]:
-        """Label and value of everything that must be found and taken out again."""
-        for name, value in self.environment:
-            yield name, value.encode("utf-8", "surrogateescape")
-        for name, raw in self.files:
-            yield from ((f"~/{name}", value) for value in login_values(raw) if len(value.strip()) >= MIN_SECRET_BYTES)
-
-
-NO_SECRETS: Final = Secrets()
 
 
 class Missing(msgspec.Struct, frozen=True):
@@ -153,11 +127,6 @@ def shown_name(source: Source) -> str:
     return f"~/{source.name}" if source.kind == "file" else source.name
 
 
-def is_secret_name(name: str) -> bool:
-    """Whether a variable's name says that its value is a secret."""
-    return _SECRET_NAME.search(name) is not None
-
-
 def credential_names(sources: Iterable[Source]) -> frozenset[str]:
     """The variables that hold credentials of agents: what no check, formatter or probe may see."""
     return frozenset(
@@ -172,32 +141,6 @@ def without_credentials(ambient: Mapping[str, str], sources: Iterable[Source]) -
     """The environment for everything that is no provider call."""
     hidden = credential_names(sources)
     return MappingProxyType({name: value for name, value in ambient.items() if name not in hidden})
-
-
-def redactor(secrets: Secrets, more: Iterable[tuple[str, str]] = ()) -> Redactor:
-    """What takes these secrets out of bytes.
-
-    :param more: further variables that a command gets: those whose name says that they are secret count too.
-    """
-    extra = (
-        (name, value.encode("utf-8", "surrogateescape"))
-        for name, value in more
-        if is_secret_name(name) and len(value.strip()) >= MIN_SECRET_BYTES
-    )
-    return Redactor((*secrets.values(), *extra))
-
-
-def write_files(secrets: Secrets, home: Path) -> None:
-    """Put the login files into a private HOME, for its owner only.
-
-    :param home: a fresh folder of ours.
-    :raises OSError: as the system calls do.
-    """
-    for name, raw in secrets.files:
-        path = home / name
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        path.touch(mode=0o600, exist_ok=False)
-        path.write_bytes(raw)
 
 
 def _wanted(sources: Sequence[Source], ambient: Mapping[str, str], chosen: str | None) -> tuple[Source, ...]:

@@ -12,6 +12,7 @@ import base64
 import json
 import re
 from collections.abc import Iterable, Iterator
+from functools import cache
 from typing import Final
 from urllib.parse import quote, quote_plus
 
@@ -40,27 +41,30 @@ _WORDS: Final = (
 )
 _KEPT: Final = rb"(?!\[" + MARK.encode() + rb")"
 
-_BY_NAME: Final = tuple(
-    re.compile(pattern)
-    for pattern in (
-        # NAME=value of an environment, quoted or not
-        rb"((?<![A-Za-z0-9_])[A-Z0-9_]{0,64}(?i:" + _WORDS + rb")=[\"']?)" + _KEPT + rb"[^\s\"'&;]{8,}",
-        # "name": "value" in JSON (also inside a JSON string) and in Python's spelling
-        rb"((?i:[\"'][a-z0-9_.-]{0,64}(?:"
-        + _WORDS
-        + rb"|authorization|cookie)\\*[\"'])\s{0,8}:\s{0,8}\\*[\"'])"
-        + _KEPT
-        + rb"[^\"'\\\r\n]{8,}",
-        # Name: value of a header
-        rb"((?i:(?<![\w-])(?:(?:proxy-)?authorization|(?:x-|x-goog-)?api-key|(?:set-)?cookie))[ \t]{0,8}:[ \t]{0,8})"
-        + _KEPT
-        + rb"[^\r\n\"']{8,}",
-        rb"((?i:\bbearer)[ \t]{1,8})" + _KEPT + rb"[A-Za-z0-9._~+/=-]{8,}",
-        # user:password@ and ?key=value of an address
-        rb"(://[^\s/:@\"']{0,256}:)" + _KEPT + rb"[^\s/@\"']{1,1024}(?=@)",
-        rb"((?i:[?&](?:key|" + _WORDS + rb"|access_token)=))" + _KEPT + rb"[^\s&#\"']{8,}",
-    )
+_BY_NAME: Final = (
+    # NAME=value of an environment, quoted or not
+    rb"((?<![A-Za-z0-9_])[A-Z0-9_]{0,64}(?i:" + _WORDS + rb")=[\"']?)" + _KEPT + rb"[^\s\"'&;]{8,}",
+    # "name": "value" in JSON (also inside a JSON string) and in Python's spelling
+    rb"((?i:[\"'][a-z0-9_.-]{0,64}(?:"
+    + _WORDS
+    + rb"|authorization|cookie)\\*[\"'])\s{0,8}:\s{0,8}\\*[\"'])"
+    + _KEPT
+    + rb"[^\"'\\\r\n]{8,}",
+    # Name: value of a header
+    rb"((?i:(?<![\w-])(?:(?:proxy-)?authorization|(?:x-|x-goog-)?api-key|(?:set-)?cookie))[ \t]{0,8}:[ \t]{0,8})"
+    + _KEPT
+    + rb"[^\r\n\"']{8,}",
+    rb"((?i:\bbearer)[ \t]{1,8})" + _KEPT + rb"[A-Za-z0-9._~+/=-]{8,}",
+    # user:password@ and ?key=value of an address
+    rb"(://[^\s/:@\"']{0,256}:)" + _KEPT + rb"[^\s/@\"']{1,1024}(?=@)",
+    rb"((?i:[?&](?:key|" + _WORDS + rb"|access_token)=))" + _KEPT + rb"[^\s&#\"']{8,}",
 )
+
+
+@cache
+def _named() -> tuple[re.Pattern[bytes], ...]:
+    """The patterns, compiled when something is first looked at."""
+    return tuple(re.compile(pattern) for pattern in _BY_NAME)
 
 
 class Redactor:
@@ -116,8 +120,10 @@ class Redactor:
 
         For messages, standard error and recordings. Not for an answer: there a name is the author's own text.
         """
+        if not data:
+            return data
         data = self.redact_values(data, truncated=truncated)
-        for pattern in _BY_NAME:
+        for pattern in _named():
             data = pattern.sub(rb"\1" + _ANONYMOUS, data)
         return self.redact_values(data)
 

@@ -12,8 +12,11 @@ from types import MappingProxyType
 from typing import Final, assert_never
 
 import msgspec
+from msgspec.structs import replace
 
 from commandprovider.config import ResolvedConfig, verify_executables
+from commandprovider.redaction import Redactor
+from commandprovider.secrets import NO_SECRETS, Secrets, write_files
 from providerport.port import Call, ProviderFailure
 from savant.contracts.errors import SavantError
 from savant.files.atomic import remove_tree
@@ -33,12 +36,16 @@ class ToolHost(msgspec.Struct, frozen=True):
     :param scratch: a private directory outside the repository, for homes and empty working directories.
     :param ambient: the person's environment; only the names that the configuration lists are taken from it.
     :param search_path: the PATH a command gets, folders separated by colons.
+    :param secrets: what a call gets of the person's credentials; nothing for tools that call nobody.
+    :param redactor: takes these, and whatever a name says is a secret, out of everything that a command wrote.
     """
 
     processes: ProcessRunner
     scratch: Path
     ambient: Mapping[str, str]
     search_path: str
+    secrets: Secrets = NO_SECRETS
+    redactor: Redactor = msgspec.field(default_factory=Redactor)
 
     @contextmanager
     def private_directory(self, prefix: str) -> Iterator[Path]:
@@ -67,7 +74,7 @@ def run_tool(
 
 @contextmanager
 def new_home(host: ToolHost) -> Iterator[Path]:
-    """A private HOME with a folder ``tmp`` for TMPDIR; gone afterwards.
+    """A private HOME with the call's login files and a folder ``tmp`` for TMPDIR; gone afterwards.
 
     :raises ProviderFailure: ``unavailable``/``config-error`` when none can be made.
     """
@@ -75,6 +82,7 @@ def new_home(host: ToolHost) -> Iterator[Path]:
         try:
             home = stack.enter_context(host.private_directory("home-"))
             (home / "tmp").mkdir(mode=0o700)
+            write_files(host.secrets, home)
         except (SavantError, OSError) as error:
             raise ProviderFailure("unavailable", "config-error", f"No private home can be made: {error}") from error
         yield home
@@ -120,7 +128,13 @@ def run_at_home(
                     document.environment,
                     home,
                     home / "tmp",
-                    {**NO_CACHES, "PATH": host.search_path, "GIT_CEILING_DIRECTORIES": str(cwd.parent), **extra},
+                    {
+                        **NO_CACHES,
+                        "PATH": host.search_path,
+                        "GIT_CEILING_DIRECTORIES": str(cwd.parent),
+                        **extra,
+                        **dict(host.secrets.variables),
+                    },
                 ),
                 limits=Limits(
                     wall_ms=call.request.document.deadline_ms,
@@ -135,6 +149,7 @@ def run_at_home(
         )
     except SavantError as error:
         raise ProviderFailure("unavailable", "config-error", str(error)) from error
+    ended = redacted(host, ended)
     call.observer.processes(survivors=ended.survivors, remaining=ended.remaining)
     for line in ended.stderr.decode("utf-8", "replace").splitlines():
         call.observer.note(line[:MAX_STDERR_LINE])
@@ -145,6 +160,19 @@ def run_at_home(
             f"{ended.remaining} processes of {Path(argv[0]).name} could not be ended; nothing can be sealed.",
         )
     return ended
+
+
+def redacted(host: ToolHost, ended: Ended) -> Ended:
+    """How a command ended, without what it got to know of the person's credentials.
+
+    Standard output is an answer, and what a name says in it is the author's own text: there only values are taken out.
+    """
+    return replace(
+        ended,
+        stdout=host.redactor.redact_values(ended.stdout, truncated=ended.stdout_truncated),
+        stderr=host.redactor.redact(ended.stderr, truncated=ended.stderr_truncated),
+        detail=host.redactor.redact_text(ended.detail),
+    )
 
 
 def _refuse_verdict(ended: Ended, name: str) -> None:

@@ -46,6 +46,10 @@ class Workspace(BaseReader, Protocol):
     ``refused.workspace-closed``, ``refused.no-such-path``, ``refused.size-limit``.
     """
 
+    def changed(self) -> tuple[bytes, ...]:
+        """The paths that were touched, in byte order: also those where nothing stands now, or what stood there."""
+        ...
+
     def read_base(self, path: bytes) -> bytes:
         """The base's content of a path, whatever the candidate did to it."""
         ...

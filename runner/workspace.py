@@ -190,6 +190,11 @@ class CandidateWorkspace:
         with self._open() as overlay:
             return iter(overlay.paths())
 
+    def changed(self) -> tuple[bytes, ...]:
+        """The paths that were touched, in byte order."""
+        with self._open() as overlay:
+            return tuple(sorted(overlay.changes))
+
     def read_base(self, path: bytes) -> bytes:
         """The base's content of a path."""
         with self._open() as overlay:

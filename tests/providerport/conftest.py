@@ -61,6 +61,9 @@ class MemoryWorkspace:
     def paths(self) -> Iterator[bytes]:
         return iter(sorted(self.files))
 
+    def changed(self) -> tuple[bytes, ...]:
+        return tuple(sorted(p for p in {*self.files, *self.base} if self.files.get(p) != self.base.get(p)))
+
     def read_base(self, path: bytes) -> bytes:
         return self.base[path]
 
