@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import re
-import shlex
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
@@ -19,11 +18,10 @@ from savant.contracts.digest import digest
 from savant.contracts.errors import SavantError, UsageError
 from savant.files.atomic import read_regular
 from savant.process.environment import resolve_executable
+from savant.process.shebang import interpreter_words, script_head
 
-MAX_SCRIPT_HEAD: Final = 4_096
 MAX_LOCK_BYTES: Final = 64 * 1024 * 1024
 _PYTHON: Final = re.compile(r"(python|pypy)[0-9.]*[a-z]?")
-_ASSIGNMENT: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
 
 
 class Toolchain(msgspec.Struct, frozen=True):
@@ -139,36 +137,10 @@ def interpreter_of(executable: Path, toolchain: Toolchain) -> Interpreter | None
 
     :raises UsageError: ``usage.executable-not-found`` when it is a Python script and its interpreter is not there.
     """
-    try:
-        with executable.open("rb") as file:
-            head = file.read(MAX_SCRIPT_HEAD).decode("utf-8", "surrogateescape")
-    except OSError:
-        return None
-    if not head.startswith("#!"):
-        return None
-    lines = head.splitlines()
-    words = lines[0][2:].split()
-    if words and words[0].endswith("/env"):
-        del words[0]
-        while words and (words[0].startswith("-") or _ASSIGNMENT.match(words[0])):
-            del words[0]
-    elif words and words[0].endswith("/sh") and len(lines) > 1 and lines[1].startswith("'''exec' "):
-        words = _executed(lines[1], executable)
+    words = interpreter_words(script_head(executable), executable)
     if not words or not _PYTHON.fullmatch(Path(words[0]).name):
         return None
     return Interpreter(toolchain.resolve(words[0]), tuple(words[1:]))
-
-
-def _executed(line: str, script: Path) -> list[str]:
-    """What the second line of an installer's script executes, up to the script itself."""
-    if "$(dirname" in line:
-        name = line.rpartition("/")[2].partition('"')[0].strip("' ")
-        return [str(script.resolve().parent / name)]
-    try:
-        words = shlex.split(line)[1:]
-    except ValueError:
-        return []
-    return words[: words.index("$0")] if "$0" in words else words
 
 
 def leaking_link(folder: Path, checkout: Path) -> str | None:
