@@ -11,7 +11,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PIP_NO_INPUT := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check check-static lint types layers docs docs-check test coverage demo bench lock format clean
+.PHONY: help setup check check-static lint types layers docs docs-check test agents test-agents coverage demo bench lock agents-lock format clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -53,6 +53,14 @@ docs-check: setup ## compare what is generated under docs/ with what would be
 test: setup ## the whole test suite
 	$(BIN)/python -m pytest $(ARGS)
 
+agents: setup ## install the agents that tests drive for real into .agents (needs node and npm; else tests say why they skip)
+	$(BIN)/python tools/agents/install.py $(ARGS)
+
+test-agents: setup ## every agent for real, the examples too (some minutes and some gigabytes)
+	$(BIN)/python tools/agents/install.py --examples
+	SAVANT_AGENT_EXAMPLES=1 $(BIN)/python -m pytest tests/agents --junit-xml=.agents/report.xml
+	$(BIN)/python tools/agents/account.py .agents/report.xml --examples
+
 coverage: setup ## every branch of the pure modules (the list is tool.savant.pure in pyproject.toml)
 	$(BIN)/python tools/pure_coverage.py $(ARGS)
 
@@ -70,5 +78,12 @@ lock: setup ## resolve requirements/dev.lock anew, within what pyproject.toml al
 	$(BIN)/uv pip compile --no-config --universal --python-version 3.11 --upgrade --generate-hashes --no-annotate \
 	  --custom-compile-command "make lock" --group dev --output-file requirements/dev.lock pyproject.toml
 
+agents-lock: setup ## resolve the agents' locks anew, from the versions named in tools/agents; no addresses
+	for name in . examples; do (cd tools/agents/$$name && npm install --package-lock-only --omit-lockfile-registry-resolved \
+	  --no-audit --no-fund) || exit 1; done
+	for name in aider llm mini-swe-agent; do (cd tools/agents/examples && $(BIN)/uv pip compile --no-config --universal \
+	  --python-version 3.11 --upgrade --generate-hashes --no-annotate --custom-compile-command "make agents-lock" \
+	  --output-file $$name.lock $$name.in) || exit 1; done
+
 clean: ## remove the environment, builds and caches
-	rm -rf $(VENV) dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .coverage .coverage.*
+	rm -rf $(VENV) .agents dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .coverage .coverage.*

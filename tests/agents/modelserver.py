@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
-from typing import Any, Final, Self, assert_never
+from typing import Any, Final, Self, assert_never, cast
 
 from tests.agents.protocols.adapter import MODEL, Adapter, Reply, encode
 from tests.agents.protocols.anthropic import ANTHROPIC
@@ -96,7 +96,10 @@ class _Server(ThreadingHTTPServer):
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
-    server: _Server
+
+    @property
+    def _owner(self) -> ModelServer:
+        return cast(_Server, self.server).owner
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the base class names it so
         """Say nothing; the scripts keep the log."""
@@ -162,7 +165,7 @@ class _Handler(BaseHTTPRequestHandler):
                 size = max(1, -(-len(whole) // pieces))
                 self._chunks(asked, [whole[at : at + size] for at in range(0, len(whole), size)], pause_s=pause_s)
             case Silent():
-                self.server.owner.closing.wait()
+                self._owner.closing.wait()
                 self.close_connection = True
             case _:
                 assert_never(step)
@@ -193,7 +196,7 @@ class _Handler(BaseHTTPRequestHandler):
         found = _PLACE.match(self.path)
         if found is None:
             return None, self.path
-        return self.server.owner.scripts.get(found[1]), found[2] or "/"
+        return self._owner.scripts.get(found[1]), found[2] or "/"
 
     def _body(self) -> bytes:
         if "chunked" not in self.headers.get("Transfer-Encoding", ""):
@@ -215,7 +218,7 @@ class _Handler(BaseHTTPRequestHandler):
         self._head(200, {"Content-Type": kind, "Transfer-Encoding": "chunked"})
         for number, part in enumerate(parts):
             if number and pause_s:
-                self.server.owner.closing.wait(pause_s)
+                self._owner.closing.wait(pause_s)
             self.wfile.write(b"%x\r\n%b\r\n" % (len(part), part))
             self.wfile.flush()
         if ended:

@@ -1,0 +1,221 @@
+"""Install the agents that the tests drive for real into ``.agents``, from locks that hold versions and hashes only.
+
+``python tools/agents/install.py`` installs what the default suite needs; ``--examples`` the rest too. What is there,
+and what is not and why, is written to ``.agents/state.json``; the tests skip by it and ``account.py`` judges by it.
+That an agent cannot be installed here (no npm, no network) is no failure; that something came with another hash is.
+Packages' own install scripts do not run, except the named ones that put an agent's program in its place.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import hashlib
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+HERE: Final = Path(__file__).resolve().parent
+PLACE: Final = HERE.parent.parent / ".agents"
+STATE: Final = PLACE / "state.json"
+INSTALL_S: Final = 900
+PROBE_S: Final = 120
+
+
+class Agent(NamedTuple):
+    """One agent of a group: its name in the tests and its program below the group's folder."""
+
+    name: str
+    program: str
+
+
+class Group(NamedTuple):
+    """What is installed together, into ``.agents/<name>``, by npm or into an environment of Python.
+
+    :param suite: whose tests drive them: ``default`` or ``examples``.
+    :param lock: the file that names versions and hashes.
+    :param scripts: install scripts that have to run, below the group's folder.
+    """
+
+    name: str
+    suite: str
+    lock: Path
+    agents: tuple[Agent, ...]
+    scripts: tuple[str, ...] = ()
+
+
+class Missing(Exception):
+    """A group cannot be installed here."""
+
+
+class Wrong(Exception):
+    """What came is not what the lock names."""
+
+
+CORE: Final = (
+    Group(
+        "npm",
+        "default",
+        HERE / "package-lock.json",
+        (
+            Agent("claude", "node_modules/.bin/claude"),
+            Agent("codex", "node_modules/.bin/codex"),
+            Agent("gemini", "node_modules/.bin/gemini"),
+        ),
+        ("node_modules/@anthropic-ai/claude-code/install.cjs",),
+    ),
+)
+EXAMPLES: Final = (
+    Group(
+        "npm-examples",
+        "examples",
+        HERE / "examples" / "package-lock.json",
+        (
+            Agent("claude-agent-acp", "node_modules/.bin/claude-agent-acp"),
+            Agent("codex-acp", "node_modules/.bin/codex-acp"),
+            Agent("opencode", "node_modules/.bin/opencode"),
+        ),
+        ("node_modules/opencode-ai/postinstall.mjs",),
+    ),
+    Group("aider", "examples", HERE / "examples" / "aider.lock", (Agent("aider", "bin/aider"),)),
+    Group("mini", "examples", HERE / "examples" / "mini-swe-agent.lock", (Agent("mini", "bin/mini"),)),
+    Group("llm", "examples", HERE / "examples" / "llm.lock", (Agent("llm", "bin/llm"),)),
+)
+
+
+def main(words: Sequence[str]) -> int:
+    """Install what is asked for; 1 if something came that the lock does not name."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--examples", action="store_true", help="the agents of make test-agents too")
+    groups = CORE + (EXAMPLES if parser.parse_args(words).examples else ())
+    PLACE.mkdir(exist_ok=True)
+    try:
+        for group in groups:
+            _provide(group)
+    except Wrong as error:
+        print(f"agents: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def _provide(group: Group) -> None:
+    digest = _digest(group)
+    state = _read_state()
+    known = state.get(group.name, {})
+    if known.get("lock") == digest and all((PLACE / group.name / agent.program).exists() for agent in group.agents):
+        print(f"agents: {group.name}: as the lock says")
+        return
+    state.pop(group.name, None)
+    _write_state(state)
+    try:
+        _install(group)
+        found = {agent.name: _version(group, agent) for agent in group.agents}
+        told: dict[str, Any] = {"suite": group.suite, "lock": digest, "installed": found}
+    except Missing as missing:
+        told = {"suite": group.suite, "missing": {agent.name: str(missing) for agent in group.agents}}
+    _write_state({**state, group.name: told})
+    for name, text in (told.get("installed") or told["missing"]).items():
+        print(f"agents: {name}: {text if 'installed' in told else f'not installed: {text}'}")
+
+
+def _digest(group: Group) -> str:
+    parts = [group.lock.read_bytes(), Path(__file__).read_bytes()]
+    return hashlib.sha256(b"\0".join(parts)).hexdigest()
+
+
+def _install(group: Group) -> None:
+    folder = PLACE / group.name
+    shutil.rmtree(folder, ignore_errors=True)
+    if group.lock.name == "package-lock.json":
+        _by_npm(group, folder)
+    else:
+        _run([sys.executable, "-m", "venv", str(folder)], PLACE)
+        pip = [str(folder / "bin" / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+        _run([*pip, "--require-hashes", "--requirement", str(group.lock)], PLACE)
+
+
+def _by_npm(group: Group, folder: Path) -> None:
+    npm, node = shutil.which("npm"), shutil.which("node")
+    if npm is None or node is None:
+        raise Missing("npm and node are not installed")
+    folder.mkdir()
+    for name in ("package.json", "package-lock.json"):
+        shutil.copy(group.lock.with_name(name), folder)
+    quiet = ["--no-audit", "--no-fund", "--no-update-notifier", "--prefer-offline", "--engine-strict=false"]
+    _run([npm, "ci", "--ignore-scripts", *quiet], folder)
+    for script in group.scripts:
+        path = folder / script
+        _run([node, path.name], path.parent)
+
+
+_WRONG: Final = re.compile(r"EINTEGRITY|EUSAGE|DO NOT MATCH THE HASHES|--require-hashes mode")
+_REASON: Final = re.compile(r"(?m)^(?:npm (?:error|ERR!)|ERROR:)\s+(?!A complete log|code )(\S.*)$")
+
+
+def _run(argv: Sequence[str], cwd: Path) -> None:
+    try:
+        done = subprocess.run(
+            argv, cwd=cwd, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=INSTALL_S, check=False
+        )
+    except subprocess.TimeoutExpired as error:
+        raise Missing(f"{Path(argv[0]).name} did not end within {INSTALL_S} s") from error
+    except OSError as error:
+        raise Missing(f"{Path(argv[0]).name} cannot be run: {error.strerror}") from error
+    if done.returncode == 0:
+        return
+    said = done.stderr + done.stdout
+    if _WRONG.search(said):
+        raise Wrong(said.strip())
+    reason = _REASON.search(said)
+    raise Missing(reason[1] if reason else f"{Path(argv[0]).name} ended with status {done.returncode}")
+
+
+def _version(group: Group, agent: Agent) -> str:
+    """What the agent says about itself; it has to run here to count as installed."""
+    program = PLACE / group.name / agent.program
+    if agent.name.endswith("-acp"):
+        return "speaks its protocol only" if os.access(program, os.X_OK) else _unusable(agent)
+    path = os.pathsep.join([str(program.parent), os.environ.get("PATH", os.defpath)])
+    with tempfile.TemporaryDirectory() as home:
+        try:
+            done = subprocess.run(
+                [str(program), "--version"],
+                cwd=home,
+                env={"PATH": path, "HOME": home, "MSWEA_SILENT_STARTUP": "1", "MSWEA_CONFIGURED": "true"},
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                timeout=PROBE_S,
+                check=False,
+            )
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise Missing(f"{agent.name} --version: {error}") from error
+    lines = [line.strip() for line in (done.stdout + done.stderr).splitlines() if re.search(r"\d\.\d", line)]
+    return lines[-1] if done.returncode == 0 and lines else _unusable(agent)
+
+
+def _unusable(agent: Agent) -> str:
+    raise Missing(f"{agent.name} was installed and does not run")
+
+
+def _read_state() -> dict[str, Any]:
+    with contextlib.suppress(OSError, ValueError):
+        return dict(json.loads(STATE.read_text("utf-8")))
+    return {}
+
+
+def _write_state(state: dict[str, Any]) -> None:
+    new = STATE.with_suffix(".new")
+    new.write_text(json.dumps(state, indent=1, sort_keys=True) + "\n", "utf-8")
+    new.replace(STATE)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
