@@ -7,6 +7,7 @@ the next one may be another account. What is missing is a value too, with the co
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
@@ -52,9 +53,15 @@ REQUIRED: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
 )
 """A cloud's switch -> the settings without which it answers nothing."""
 
-PAIRED: Final[Mapping[str, str]] = MappingProxyType({"AWS_ACCESS_KEY_ID": "AWS_SECRET_ACCESS_KEY"})
+PAIRED: Final[Mapping[str, str]] = MappingProxyType(
+    {"AWS_ACCESS_KEY_ID": "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN": "AWS_ACCESS_KEY_ID"}
+)
 """Variables that are worth nothing without the other one."""
 
+_SHOWABLE: Final = re.compile(r"[A-Z][A-Z_]{0,79}|~/[a-z0-9._/-]{1,200}")
+"""What is the name of a source at first sight, and no key that somebody wrote in its place."""
+
+_CHOOSE: Final = "Correct credential in your config.toml"
 _ON: Final = frozenset({"1", "true", "yes", "on"})
 
 
@@ -104,7 +111,8 @@ def resolve_sources(
     wanted = _wanted(sources, ambient, chosen)
     if not wanted:
         names = ", ".join(shown_name(source) for source in sources) or "none at all"
-        return NotReady((Missing(chosen or "", f"is no source of this agent; known are: {names}", ""),))
+        shown = chosen if chosen is not None and _SHOWABLE.fullmatch(chosen) else "what is configured as credential"
+        return NotReady((Missing(shown, f"it is no source of this agent; known are {names}", _CHOOSE),))
     missing = []
     for source in wanted:
         match source.kind:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 
 from driver.documents import Readiness, ReadinessItem
 from evaluator.documents import EvaluatorConfig, NormaliserConfig
@@ -18,6 +19,7 @@ def assess(
     is_trusted: bool,
     missing_tools: Mapping[str, str],
     project_normalisers: Sequence[NormaliserConfig] = (),
+    missing_credentials: Mapping[str, tuple[str, str]] = MappingProxyType({}),
 ) -> Readiness:
     """The readiness of a run.
 
@@ -25,10 +27,20 @@ def assess(
     :param policy_digest: of the policy that they come from, trusted once by the person or not.
     :param missing_tools: required check or normaliser -> why its tool cannot be found.
     :param project_normalisers: formatters that the repository itself names; they run unsandboxed like its checks.
+    :param missing_credentials: agent -> why none of its credentials can be used, and the commands that supply one.
     """
     named = [check.argv for check in project_checks] + [normaliser.argv for normaliser in project_normalisers]
-    items = tuple(_items(budgets, reports_usage, named, policy_digest, is_trusted, missing_tools))
+    items = (
+        *_items(budgets, reports_usage, named, policy_digest, is_trusted, missing_tools),
+        *_credentials(missing_credentials),
+    )
     return Readiness(ready=all(item.ready for item in items), items=items)
+
+
+def _credentials(missing: Mapping[str, tuple[str, str]]) -> Iterator[ReadinessItem]:
+    for agent, (why, fix) in missing.items():
+        detail = f"{agent} has no credential that can be used: {why}."
+        yield _item(f"credential:{agent}", False, "driver.credential-missing", detail, fix)
 
 
 def _items(

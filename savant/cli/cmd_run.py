@@ -76,6 +76,7 @@ def _run(bench: Workbench, output: Output, flags: dict[str, Any]) -> int:
     from driver.prepare import Asked, prepare, read_rules
     from runner.snapshot import BaseSnapshot
     from savant.cli.provision import provide
+    from savant.cli.supplying import verify_unmentioned
 
     provision = provide(bench, _provider_flags(flags), flags["scope"])
     commit = provision.base or bench.repository.resolve_commit(flags["base"])
@@ -99,6 +100,7 @@ def _run(bench: Workbench, output: Output, flags: dict[str, Any]) -> int:
         provider_config=provision.config.sealed,
         object_format=bench.repository.object_format,
     )
+    verify_unmentioned(provision.redactor, provision.config.sealed.raw, inputs.session.raw)
     _announce(bench, output, inputs, rules, provision)
     readiness, normalisers = _readiness(bench, inputs, rules, provision)
     if not readiness.ready:
@@ -202,6 +204,7 @@ def _readiness(
         is_trusted=rules.trusted_part.digest in pins.trusted_policies,
         missing_tools=missing,
         project_normalisers=rules.trusted_part.document.normalisers,
+        missing_credentials=provision.missing_credentials,
     )
     return readiness, tuple(normalisers)
 
@@ -252,6 +255,7 @@ def _governed(
     from driver.run import run_whole
     from savant.cli.app import VERSION
     from savant.cli.ledgers import writable_ledger
+    from savant.cli.supplying import for_checks
     from savant.contracts.errors import UsageError
 
     mode: Literal["off", "record", "enforce"] = flags["ledger_mode"]
@@ -286,7 +290,7 @@ def _governed(
             scratch=bench.scratch,
             checkout=bench.checkout,
             search_path=_search_path(bench),
-            ambient=bench.places.environment,
+            ambient=for_checks(bench.places.environment),
             progress=_Lines(output),
         )
         apply = _applier(bench, flags, recorder)

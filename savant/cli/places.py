@@ -12,7 +12,7 @@ import msgspec
 class Places(msgspec.Struct, frozen=True):
     """The person's folders and the environment as it was at the start.
 
-    :param config: pins, trusted policies.
+    :param config: pins, trusted policies, ``config.toml``.
     :param data: private keys.
     :param scratch: disposable copies, outside every repository.
     """
@@ -24,11 +24,16 @@ class Places(msgspec.Struct, frozen=True):
     environment: Mapping[str, str]
     cwd: Path
 
+    @property
+    def home(self) -> Path:
+        """The person's home, where other programs keep their logins."""
+        return _home(self.environment)
+
 
 def find_places(environment: Mapping[str, str] | None = None) -> Places:
     """The places of this process, by the XDG rules; ``SAVANT_HOME`` puts all of them into one folder."""
     known = dict(os.environ if environment is None else environment)
-    home = Path(known.get("HOME") or "~").expanduser()
+    home = _home(known)
     one = known.get("SAVANT_HOME")
     if one:
         root = Path(one).absolute()
@@ -46,6 +51,10 @@ def find_places(environment: Mapping[str, str] | None = None) -> Places:
         environment=known,
         cwd=Path.cwd(),
     )
+
+
+def _home(environment: Mapping[str, str]) -> Path:
+    return Path(environment.get("HOME") or "~").expanduser()
 
 
 def _folder(environment: Mapping[str, str], name: str, default: Path) -> Path:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 
 import msgspec
 
@@ -22,9 +23,12 @@ from commandprovider import (
 )
 from commandprovider.config import ALL_OPERATIONS, MAX_STDOUT_BYTES
 from commandprovider.imported import PATCH_ARGV
+from commandprovider.redaction import Redactor
+from commandprovider.secrets import NO_SECRETS
 from driver.config import split_command
 from providerport.port import Provider
 from runner.snapshot import BaseSnapshot
+from savant.cli.supplying import guarded, with_secrets
 from savant.cli.workbench import Workbench
 from savant.contracts.digest import digest
 from savant.contracts.errors import UsageError
@@ -51,12 +55,18 @@ class ProviderFlags(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Provision(msgspec.Struct, frozen=True):
-    """A resolved configuration, a factory for fresh providers, the revision to start from, and a word for people."""
+    """A resolved configuration, a factory for fresh providers, the revision to start from, and a word for people.
+
+    :param missing_credentials: why a credential is missing and what supplies it, by agent.
+    :param redactor: knows the credentials that the provider is given.
+    """
 
     config: ResolvedConfig
     factory: Callable[[], Provider]
     base: str | None
     words: str
+    missing_credentials: Mapping[str, tuple[str, str]] = msgspec.field(default_factory=lambda: MappingProxyType({}))
+    redactor: Redactor = msgspec.field(default_factory=Redactor)
 
 
 def provide(bench: Workbench, flags: ProviderFlags, scope: Sequence[str]) -> Provision:
@@ -126,7 +136,9 @@ def _command(bench: Workbench, flags: ProviderFlags, scope: Sequence[str], host:
         promise=tuple(scope) or ("**",),
         max_stdout_bytes=flags.max_output_bytes or MAX_STDOUT_BYTES,
     )
-    return Provision(config, lambda: CommandProvider(config, host), None, f"command: {flags.provider}")
+    host = with_secrets(host, NO_SECRETS, flags.provider_env)
+    factory = guarded(lambda: CommandProvider(config, host), host)
+    return Provision(config, factory, None, f"command: {flags.provider}", redactor=host.redactor)
 
 
 def _patch(bench: Workbench, name: str, host: ToolHost) -> Provision:
