@@ -98,6 +98,7 @@ def recipe_config(
             agent=None,
             executables=(),
             environment=as_set(environment),
+            network="none",
             promise=as_set(promise),
             max_stdout_bytes=MAX_STDOUT_BYTES,
             max_stderr_bytes=MAX_STDERR_BYTES,
@@ -116,8 +117,9 @@ def command_config(
     environment: Sequence[str] = (),
     promise: Sequence[str] = ("**",),
     max_stdout_bytes: int = MAX_STDOUT_BYTES,
+    network: bool = False,
 ) -> ResolvedConfig:
-    """Any command that speaks the wire.
+    """Any command that speaks the wire; ``network`` says whether it may use the network.
 
     ``promise`` is what is planned for an operation the command does not claim (planning may be left to the host).
 
@@ -140,6 +142,7 @@ def command_config(
             agent=None,
             executables=(),
             environment=as_set(environment),
+            network="open" if network else "none",
             promise=as_set(promise),
             max_stdout_bytes=max_stdout_bytes,
             max_stderr_bytes=MAX_STDERR_BYTES,
@@ -165,6 +168,7 @@ def import_config(imported: Imported, *, note: str, argv: Sequence[str] = (), se
             agent=None,
             executables=(),
             environment=(),
+            network="none",
             promise=(),
             max_stdout_bytes=MAX_STDOUT_BYTES,
             max_stderr_bytes=MAX_STDERR_BYTES,

@@ -44,13 +44,15 @@ class Imported(Part, frozen=True, kw_only=True):
 
 
 class Agent(Part, frozen=True, kw_only=True):
-    """A coding agent as it was resolved once; every member is checked again, or computed again, before it is used.
+    """A coding agent as it was resolved once, before the run.
 
     ``profile`` is the profile's name and ``profile_digest`` the digest of its data. ``capability`` says how the agent
-    works. ``model`` and ``endpoint`` are empty for the agent's own default; ``version`` is what its probe reported,
-    empty for nothing readable, and ``tested`` whether the profile was tested with it. ``package_digest`` is the digest
-    of the package that the executable belongs to, null for none. ``settings_digest`` covers the files that are written
-    into its private home and its fixed environment, ``prompts_digest`` every prompt template and answer schema.
+    works. ``model`` and ``endpoint`` are empty for the agent's own default; ``version`` is what its probe reported, and
+    ``tested`` whether the profile was tested with it. ``package_digest`` is the digest of the package that the
+    executable belongs to, null for none. ``answer_flags`` are its arguments where it answers with JSON and
+    ``edit_flags`` where it edits a copy, what differs from call to call as ``{name}``. ``settings_digest`` covers the
+    files that are written into its private home and its fixed environment, ``prompts_digest`` every prompt template and
+    answer schema.
     ``disclosed`` lists the patterns of the repository's own instruction files that it is shown, ``credentials`` the
     names of the sources that supply it, never a value.
     """
@@ -63,6 +65,8 @@ class Agent(Part, frozen=True, kw_only=True):
     version: Text
     tested: bool
     package_digest: Digest | None
+    answer_flags: tuple[Text, ...]
+    edit_flags: tuple[Text, ...]
     settings_digest: Digest
     prompts_digest: Digest
     network: Literal["open", "none"]
@@ -76,9 +80,9 @@ class Agent(Part, frozen=True, kw_only=True):
 class Config(Document, frozen=True, kw_only=True, tag="savant.commandprovider.config/v1"):
     """The provider of a run. Its digest is the session's ``provider_config_digest`` and the provider's identity.
 
-    ``argv`` is the wire command (kind ``command``) or the agent's arguments with their placeholders (kind ``agent``),
-    ``steps`` and ``on_failure`` the recipe, ``imported`` the change. ``directory`` says whether the command works in a
-    copy of the candidate or in an empty directory.
+    ``argv`` is the wire command (kind ``command``) or the name of the agent's executable (kind ``agent``), ``steps``
+    and ``on_failure`` are the recipe, ``imported`` is the change. ``directory`` says whether the command works in a copy
+    of the candidate or in an empty directory.
     """
 
     provider: Name
@@ -92,6 +96,7 @@ class Config(Document, frozen=True, kw_only=True, tag="savant.commandprovider.co
     agent: Agent | None
     executables: Set[Executable]
     environment: Set[Name]
+    network: Literal["open", "none"]
     promise: Set[PatternText]
     max_stdout_bytes: Bytes
     max_stderr_bytes: Bytes

@@ -21,9 +21,11 @@ from providerport.port import Call, ProviderFailure
 from savant.contracts.errors import SavantError
 from savant.files.atomic import remove_tree
 from savant.process.environment import allowed_environment
-from savant.process.port import Command, Ended, Limits, ProcessRunner
+from savant.process.port import Command, Ended, Level, Limits, ProcessRunner, Sandbox
+from savant.process.view import Sight, at_their_paths, confined, containment_of
 
 MAX_STDERR_LINE: Final = 2_000
+MAX_PATH: Final = 4_096
 GRACE_MS: Final = 500
 MAX_FILE_BYTES: Final = 1024 * 1024 * 1024
 NO_CACHES: Final = MappingProxyType({"RUFF_NO_CACHE": "true", "MYPY_CACHE_DIR": "/dev/null"})
@@ -38,6 +40,7 @@ class ToolHost(msgspec.Struct, frozen=True):
     :param search_path: the PATH a command gets, folders separated by colons.
     :param secrets: what a call gets of the person's credentials; nothing for tools that call nobody.
     :param redactor: takes these, and whatever a name says is a secret, out of everything that a command wrote.
+    :param sight: what commands see of the person's machine. :param demanded: the least containment they run with.
     """
 
     processes: ProcessRunner
@@ -46,6 +49,8 @@ class ToolHost(msgspec.Struct, frozen=True):
     search_path: str
     secrets: Secrets = NO_SECRETS
     redactor: Redactor = msgspec.field(default_factory=Redactor)
+    sight: Sight = Sight()
+    demanded: Level = "S0"
 
     @contextmanager
     def private_directory(self, prefix: str) -> Iterator[Path]:
@@ -119,10 +124,12 @@ def run_at_home(
     """
     document = config.sealed.document
     try:
+        sandbox = _sandbox(host, config, argv, cwd, home)
         ended = host.processes.run(
             Command(
                 argv=tuple(argv),
                 cwd=cwd,
+                sandbox=sandbox,
                 env=allowed_environment(
                     host.ambient,
                     document.environment,
@@ -150,7 +157,11 @@ def run_at_home(
     except SavantError as error:
         raise ProviderFailure("unavailable", "config-error", str(error)) from error
     ended = redacted(host, ended)
-    call.observer.processes(survivors=ended.survivors, remaining=ended.remaining)
+    call.observer.processes(
+        survivors=ended.survivors,
+        remaining=ended.remaining,
+        containment=containment_of(ended, network=sandbox.network),
+    )
     for line in ended.stderr.decode("utf-8", "replace").splitlines():
         call.observer.note(line[:MAX_STDERR_LINE])
     if not ended.is_quiescent:
@@ -160,6 +171,30 @@ def run_at_home(
             f"{ended.remaining} processes of {Path(argv[0]).name} could not be ended; nothing can be sealed.",
         )
     return ended
+
+
+def _sandbox(host: ToolHost, config: ResolvedConfig, argv: Sequence[str], cwd: Path, home: Path) -> Sandbox:
+    """The best containment that can be had: it may change its directory and its home, and sees what its tools need."""
+    return confined(
+        host.processes.level,
+        host.demanded,
+        network=config.sealed.document.network == "open",
+        writable=at_their_paths(cwd, home),
+        executables=(Path(argv[0]), *config.executables.values(), *_named_files(config)),
+        read_only=host.sight.read_only,
+        search_path=host.search_path,
+        hidden=host.sight.hidden,
+    )
+
+
+def _named_files(config: ResolvedConfig) -> Iterator[Path]:
+    """The files that the person named by absolute paths in the configuration's commands: scripts of an interpreter."""
+    document = config.sealed.document
+    steps = (*(step.argv for step in document.steps), *(step.argv for step in document.on_failure))
+    for argv in (document.argv, *steps):
+        for word in argv[1:]:
+            if word.startswith("/") and "\0" not in word and len(word) < MAX_PATH and Path(word).is_file():
+                yield Path(word)
 
 
 def redacted(host: ToolHost, ended: Ended) -> Ended:
