@@ -88,7 +88,12 @@ def read_usage(profile: Profile, ended: Ended, files: Mapping[str, bytes]) -> Us
     if profile.reader is None:
         return Usage()
     said = _said(profile.reader, _read(profile.reader, ended, files))
-    return Usage(tokens_in=said.tokens_in, tokens_out=said.tokens_out, cost_microunits=said.cost_microunits)
+    return Usage(
+        tokens_in=said.tokens_in,
+        tokens_out=said.tokens_out,
+        cost_microunits=said.cost_microunits,
+        tokens_cached=said.cached,
+    )
 
 
 def refuse_verdict(profile: Profile, ended: Ended) -> None:

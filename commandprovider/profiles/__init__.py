@@ -9,15 +9,21 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
+from commandprovider.profiles.acp import CLAUDE_ACP, CODEX_ACP
+from commandprovider.profiles.aider import AIDER
 from commandprovider.profiles.claude import CLAUDE
 from commandprovider.profiles.codex import CODEX
 from commandprovider.profiles.gemini import GEMINI
+from commandprovider.profiles.llm import LLM
+from commandprovider.profiles.minisweagent import MINI_SWE_AGENT
 from commandprovider.profiles.model import OUTCOMES, RETRYABLE, Capability, Invocation, Profile, Source
+from commandprovider.profiles.opencode import OPENCODE
+from commandprovider.profiles.probe import is_tested, native_program, version_of
 from commandprovider.profiles.render import Rendered, invocation_of, render
 
-PROFILES: Final[Mapping[str, Profile]] = MappingProxyType(
-    {profile.name: profile for profile in (CLAUDE, CODEX, GEMINI)}
-)
+_ALL: Final = (CLAUDE, CODEX, GEMINI, CLAUDE_ACP, CODEX_ACP, OPENCODE, AIDER, MINI_SWE_AGENT, LLM)
+
+PROFILES: Final[Mapping[str, Profile]] = MappingProxyType({profile.name: profile for profile in _ALL})
 """Every profile by its name, the first-class ones first."""
 
 __all__ = (
@@ -30,5 +36,8 @@ __all__ = (
     "Rendered",
     "Source",
     "invocation_of",
+    "is_tested",
+    "native_program",
     "render",
+    "version_of",
 )

@@ -195,13 +195,15 @@ class Reader(msgspec.Struct, frozen=True, kw_only=True):
 class Probe(msgspec.Struct, frozen=True):
     """How an agent says its version, and which versions this profile was tested with.
 
-    :param pattern: its group ``version`` is two or three numbers with dots.
+    :param pattern: its group ``version`` is two or three numbers with dots; searched in standard output.
     :param tested: the first version of the range, and the first one after it.
+    :param stdin: what it is asked on standard input; an agent that does not end after its answer is ended.
     """
 
     argv: tuple[str, ...]
     pattern: str
     tested: tuple[str, str]
+    stdin: str = ""
 
 
 class Native(msgspec.Struct, frozen=True):

@@ -47,6 +47,8 @@ def render(
 ) -> Rendered:
     """Fill the templates in. What names a value that is not there, or wants other flags, is left out.
 
+    Of several files with one path the last is written.
+
     :raises UsageError: ``usage.agent-value`` for a model or base URL with characters that mean something to an agent.
     """
     for name, pattern in _WRITTEN_BY_PEOPLE.items():
@@ -63,9 +65,11 @@ def render(
         ),
         tuple((name, _fill(text, known)) for name, text in invocation.environment if _has_all((text,), known)),
         tuple(
-            (setting.path, _fill(setting.content, known).encode())
-            for setting in invocation.settings
-            if _is_wanted(setting, flags) and _has_all((setting.content,), known)
+            {
+                setting.path: _fill(setting.content, known).encode()
+                for setting in invocation.settings
+                if _is_wanted(setting, flags) and _has_all((setting.content,), known)
+            }.items()
         ),
     )
 

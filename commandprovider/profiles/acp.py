@@ -1,0 +1,80 @@
+"""Agents that only speak the Agent Client Protocol: Claude Code's and Codex's adapters.
+
+Their failures are error objects of the protocol: rules for ``event`` look at the members of its ``data``, rules for
+``error`` at its message. Gemini CLI and OpenCode speak the protocol themselves; see their profiles.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from commandprovider.profiles import claude, codex
+from commandprovider.profiles.model import Failure, Invocation, Native, Probe, Profile
+
+INITIALIZE: Final = (
+    '{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":1,"clientCapabilities":'
+    '{"fs":{"readTextFile":false,"writeTextFile":false},"terminal":false}}}\n'
+)
+INFO: Final = r'"agentInfo":\{[^{}]*"version":"(?P<version>[0-9]+\.[0-9]+\.[0-9]+)"'
+"""Neither has a switch that prints its version; both say it when the protocol begins."""
+
+CLAUDE_ACP: Final = Profile(
+    name="claude-acp",
+    title="Claude Agent (ACP)",
+    tier="first-class",
+    executable="claude-agent-acp",
+    native=None,
+    probe=Probe((), INFO, ("0.49", "0.50"), INITIALIZE),
+    answer=None,
+    workspace=None,
+    acp=Invocation(
+        argv=(),
+        environment=(*claude.ENVIRONMENT, ("ANTHROPIC_MODEL", "{model}")),
+        stdin="protocol",
+    ),
+    reader=None,
+    failures=(
+        Failure("event", "rate_limit", "rate-limited", "data.errorKind"),
+        Failure("event", "overloaded|server_error", "overloaded", "data.errorKind"),
+        Failure("event", "authentication_failed|auth|authentication", "auth", "data.errorKind"),
+        Failure("event", "billing_error|billing", "budget", "data.errorKind"),
+        Failure("event", "max_output_tokens", "output-too-long", "data.errorKind"),
+        Failure("event", "-32000", "auth", "code"),
+        *(rule for rule in claude.FAILURES if rule.where == "error"),
+        Failure("event", "invalid_request", "bad-request", "data.errorKind"),
+    ),
+    sources=claude.SOURCES,
+    network_hosts=claude.CLAUDE.network_hosts,
+    own_retries=1,
+    reports_usage=True,
+    reports_cost=True,
+    install="npm install -g @agentclientprotocol/claude-agent-acp@0.49.0",
+)
+
+CODEX_ACP: Final = Profile(
+    name="codex-acp",
+    title="Codex (ACP)",
+    tier="first-class",
+    executable="codex-acp",
+    native=Native("@zed-industries/codex-acp", "@zed-industries/codex-acp-{os}-{arch}/bin/codex-acp"),
+    probe=Probe((), INFO, ("0.16", "0.17"), INITIALIZE),
+    answer=None,
+    workspace=None,
+    acp=Invocation(argv=(*codex.QUIET, *codex.MODEL), stdin="protocol"),
+    reader=None,
+    failures=(
+        Failure("event", "usage_limit_exceeded|rate_limit_exceeded", "rate-limited", "data.codex_error_info"),
+        Failure("event", "unauthorized", "auth", "data.codex_error_info"),
+        Failure("event", "context_window_exceeded", "context-overflow", "data.codex_error_info"),
+        Failure("event", "bad_request", "bad-request", "data.codex_error_info"),
+        Failure("event", "-32000", "auth", "code"),
+        *(rule for rule in codex.FAILURES if rule.where == "error"),
+        Failure("event", "internal_server_error|server_overloaded", "overloaded", "data.codex_error_info"),
+    ),
+    sources=codex.SOURCES,
+    network_hosts=codex.CODEX.network_hosts,
+    own_retries=1,
+    reports_usage=True,
+    reports_cost=False,
+    install="npm install -g @zed-industries/codex-acp@0.16.0",
+)
