@@ -53,7 +53,7 @@ _BY_NAME: Final = (
     # Name: value of a header
     rb"((?i:(?<![\w-])(?:(?:proxy-)?authorization|(?:x-|x-goog-)?api-key|(?:set-)?cookie))[ \t]{0,8}:[ \t]{0,8})"
     + _KEPT
-    + rb"[^\r\n\"']{8,}",
+    + rb"[^\s\"'][^\r\n\"']{7,}",
     rb"((?i:\bbearer)[ \t]{1,8})" + _KEPT + rb"[A-Za-z0-9._~+/=-]{8,}",
     # user:password@ and ?key=value of an address
     rb"(://[^\s/:@\"']{0,256}:)" + _KEPT + rb"[^\s/@\"']{1,1024}(?=@)",

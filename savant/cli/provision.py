@@ -118,7 +118,9 @@ def _recipe(bench: Workbench, flags: ProviderFlags, scope: Sequence[str], host: 
         environment=flags.provider_env,
         promise=tuple(scope) or ("**",),
     )
-    return Provision(config, lambda: RecipeProvider(config, host), None, f"recipe: {'; '.join(flags.recipe)}")
+    host = with_secrets(host, NO_SECRETS, flags.provider_env)
+    factory = guarded(lambda: RecipeProvider(config, host), host)
+    return Provision(config, factory, None, f"recipe: {'; '.join(flags.recipe)}", redactor=host.redactor)
 
 
 def _command(bench: Workbench, flags: ProviderFlags, scope: Sequence[str], host: ToolHost) -> Provision:
