@@ -68,6 +68,9 @@ def compose_request(chain: Chain, scope: tuple[ScopeEntry, ...], *, requester: s
             promise=promise_of(chain.plan.document),
             required_checks=sum(1 for e in evaluators if e.required and e.evaluator == "command"),
             lineage=tuple(check_lineage(chain, scope)),
+            limitations=tuple(
+                dict.fromkeys((*chain.runner_receipt.document.limitations, *chain.evaluation.document.limitations))
+            ),
             requester=requester,
             as_of=None,
         )

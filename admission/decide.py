@@ -169,3 +169,4 @@ def _limitations(request: Request, policy: Policy) -> Iterator[Limitation]:
         )
     if not request.requester:
         yield Limitation(source="admission.requester", text="Who asked for the change is not known.", blocking=False)
+    yield from request.limitations

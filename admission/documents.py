@@ -3,6 +3,7 @@
 from typing import Final, Literal, TypeAlias
 
 from runner.documents import FileState
+from savant.contracts.containment import SandboxLevel
 from savant.contracts.document import Document, Part
 from savant.contracts.scalars import (
     Code,
@@ -52,6 +53,17 @@ class Limits(Part, frozen=True, kw_only=True):
     deletions_refuse: Count
 
 
+class Sandboxes(Part, frozen=True, kw_only=True):
+    """The least containment of each kind of command: steps of a recipe or an import, a command on the wire, an agent, a
+    check or formatter. Commands that the repository names and nobody trusted need S2 whatever is written here.
+    """
+
+    recipe: SandboxLevel
+    command: SandboxLevel
+    agent: SandboxLevel
+    check: SandboxLevel
+
+
 class Policy(Document, frozen=True, kw_only=True, tag="savant.admission.policy/v1"):
     """The admission policy in force: the base revision's, or the built-in starter."""
 
@@ -66,6 +78,7 @@ class Policy(Document, frozen=True, kw_only=True, tag="savant.admission.policy/v
     new_executables: Literal["allow", "ask", "refuse"]
     self_acknowledgement: Literal["allow", "refuse"]
     gate_accepts_starter: bool
+    sandbox: Sandboxes
 
 
 class ScopeEntry(Part, frozen=True, kw_only=True):
@@ -92,7 +105,8 @@ class LineageCheck(Part, frozen=True, kw_only=True):
 class Request(Document, frozen=True, kw_only=True, tag="savant.admission.request/v1"):
     """The sealed chain of one candidate, its real scope and its promise. ``promise`` null: nothing was promised.
 
-    ``lineage`` holds every check of the chain; one that failed makes the decision ``uncertifiable``.
+    ``lineage`` holds every check of the chain; one that failed makes the decision ``uncertifiable``. ``limitations``
+    are those of the attempt and of its evaluation; a decision repeats them.
     """
 
     session_digest: Digest
@@ -112,6 +126,7 @@ class Request(Document, frozen=True, kw_only=True, tag="savant.admission.request
     promise: tuple[IntendedChange, ...] | None
     required_checks: Count
     lineage: tuple[LineageCheck, ...]
+    limitations: tuple[Limitation, ...]
     requester: Text
     as_of: Date | None
 

@@ -11,7 +11,8 @@ import tomllib
 from collections.abc import Iterable
 from typing import Final, Literal
 
-from admission.documents import CompanionRule, Limits, PathRule, Policy
+from admission.documents import CompanionRule, Limits, PathRule, Policy, Sandboxes
+from savant.contracts.containment import LEVEL_WORDS
 from savant.contracts.errors import RefusedInput
 from savant.contracts.scalars import as_set
 from synthesis.documents import OperationKind
@@ -219,6 +220,9 @@ _LIMITS: Final = Limits(
     deletions_refuse=20 * _FACTOR,
 )
 
+SANDBOXES: Final = Sandboxes(recipe="S0", command="S0", agent="S2", check="S0")
+"""What the starter demands, and the least that a policy may: it can demand more, never less."""
+
 
 def starter_policy(origin: Literal["starter", "repository"] = "starter") -> Policy:
     """The policy in force where the base has none."""
@@ -234,6 +238,7 @@ def starter_policy(origin: Literal["starter", "repository"] = "starter") -> Poli
         new_executables="ask",
         self_acknowledgement="allow",
         gate_accepts_starter=False,
+        sandbox=SANDBOXES,
     )
 
 
@@ -261,6 +266,12 @@ def policy_toml(policy: Policy) -> str:
         f"files = [{limits.files_ask}, {limits.files_refuse}]",
         f"added_lines = [{limits.added_lines_ask}, {limits.added_lines_refuse}]",
         f"deletions = [{limits.deletions_ask}, {limits.deletions_refuse}]",
+        "",
+        "# The least that contains each kind of command: full, reduced, weak or none. Below it a run refuses to start",
+        "# unless a person passes --allow-unsandboxed. Every command gets the most that can be had anyway.",
+        "# check: and formatters. Those that this repository names need reduced until a person trusted them.",
+        "[sandbox]",
+        *(f"{name} = {_text(LEVEL_WORDS[getattr(policy.sandbox, name)])}" for name in Sandboxes.__struct_fields__),
     ]
     for name, words, rules in (
         ("refuse", "Never applied.", policy.refuse),

@@ -7,9 +7,10 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from admission.documents import CompanionRule, Limits, PathRule, Policy
-from admission.policy import refused_policy
+from admission.documents import CompanionRule, Limits, PathRule, Policy, Sandboxes
+from admission.policy import SANDBOXES, refused_policy
 from admission.rules import RESERVED
+from savant.contracts.containment import LEVEL_WORDS, LEVELS_BY_WORD
 from savant.contracts.errors import RefusedInput
 from savant.contracts.scalars import as_set
 from savant.files.patterns import PatternSet
@@ -58,6 +59,24 @@ class _Limits(_Table):
         return self
 
 
+Word = Literal["full", "reduced", "weak", "none"]
+
+
+class _Sandbox(_Table):
+    recipe: Word = "none"
+    command: Word = "none"
+    agent: Word = "reduced"
+    check: Word = "none"
+
+    @model_validator(mode="after")
+    def _no_less(self) -> Self:
+        for name in type(self).model_fields:
+            least = getattr(SANDBOXES, name)
+            if LEVELS_BY_WORD[getattr(self, name)] < least:
+                raise ValueError(f"{name}: no policy may demand less than {LEVEL_WORDS[least]}")
+        return self
+
+
 class _Policy(_Table):
     allow: Patterns = ["**"]
     no_required_check: Choice = "ask"
@@ -66,6 +85,7 @@ class _Policy(_Table):
     self_acknowledgement: Literal["allow", "refuse"] = "allow"
     gate_accepts_starter: bool = False
     limits: _Limits = _Limits()
+    sandbox: _Sandbox = _Sandbox()
     refuse: list[_Rule] = []
     ask: list[_Rule] = []
     companion: list[_Companion] = []
@@ -120,6 +140,12 @@ def parse_policy(data: dict[str, Any]) -> Policy:
         new_executables=model.new_executables,
         self_acknowledgement=model.self_acknowledgement,
         gate_accepts_starter=model.gate_accepts_starter,
+        sandbox=Sandboxes(
+            recipe=LEVELS_BY_WORD[model.sandbox.recipe],
+            command=LEVELS_BY_WORD[model.sandbox.command],
+            agent=LEVELS_BY_WORD[model.sandbox.agent],
+            check=LEVELS_BY_WORD[model.sandbox.check],
+        ),
     )
 
 

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
+from admission.compose import compose_request
 from admission.decide import VerifiedAcknowledgement, decide
 from admission.documents import CompanionRule, Decision, LineageCheck, PathRule, Policy, Request
 from admission.policy import starter_policy
@@ -18,7 +19,7 @@ from savant.contracts.document import Sealed, digest_of, seal
 from savant.contracts.scalars import as_set
 from savant.files.paths import to_raw
 from savant.files.patterns import PatternSet
-from synthesis.documents import IntendedChange
+from synthesis.documents import IntendedChange, Limitation
 from tests.admission.kit import (
     ANYTHING,
     KINDS,
@@ -28,9 +29,11 @@ from tests.admission.kit import (
     f,
     judge,
     link,
+    make_chain,
     make_request,
     named,
     refusals,
+    scope_of,
     with_limits,
     x,
 )
@@ -186,6 +189,21 @@ def test_what_was_not_known_is_a_limitation() -> None:
         "admission.promise",
         "admission.requester",
     ]
+
+
+def test_a_decision_repeats_what_the_attempt_and_its_evaluation_did_not_see() -> None:
+    """Each limitation once, in that order; it changes no outcome."""
+    chain = make_chain(BASE, FIX, policy=starter_policy("repository"))
+    bare, weak = (Limitation(source=name, text=f"The {name}.", blocking=False) for name in ("bare", "weak"))
+    runner = seal(structs.replace(chain.runner_receipt.document, limitations=(weak, bare)))
+    evaluation = seal(structs.replace(chain.evaluation.document, limitations=(bare,)))
+    request = compose_request(
+        structs.replace(chain, runner_receipt=runner, evaluation=evaluation), scope_of(BASE, FIX), requester="Ada"
+    )
+    assert request.document.limitations == (weak, bare)
+    decision = decide(request, chain.policy)
+    assert decision.limitations == (weak, bare)
+    assert decide(compose_request(chain, scope_of(BASE, FIX), requester="Ada"), chain.policy).limitations == ()
 
 
 def test_what_cannot_be_read_as_a_rule_is_uncertifiable() -> None:

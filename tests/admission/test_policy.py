@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
-from admission.documents import Outcome, PathRule, Policy
+from admission.documents import Outcome, PathRule, Policy, Sandboxes
 from admission.policy import CHANGED, LOCKS, MANIFESTS, MAX_POLICY_BYTES, policy_toml, read_policy, starter_policy
 from admission.rules import RESERVED
 from savant.contracts.document import seal
@@ -234,6 +234,20 @@ def test_a_wrong_policy_is_refused_by_file_key_and_fix(name: str) -> None:
     assert error.value.untouched
 
 
+def test_a_policy_demands_more_containment_and_never_less() -> None:
+    """In the words that people read; what is not written is the starter's."""
+    written = read_policy(b'[sandbox]\nrecipe = "weak"\nagent = "full"\n').sandbox
+    assert written == Sandboxes(recipe="S1", command="S0", agent="S3", check="S0")
+    assert read_policy(b"").sandbox == starter_policy().sandbox
+    for agent in ("none", "weak"):
+        with pytest.raises(RefusedInput) as error:
+            read_policy(f'[sandbox]\nagent = "{agent}"\n'.encode())
+        assert "agent: no policy may demand less than reduced" in str(error.value)
+    with pytest.raises(RefusedInput) as error:
+        read_policy(b'[sandbox]\nagent = "S3"\n')
+    assert "sandbox.agent" in str(error.value)
+
+
 def test_a_policy_that_is_not_utf8_is_refused() -> None:
     """The same words in UTF-8 are a policy."""
     text = '[[ask]]\nid = "a"\npatterns = ["x"]\nreason = "ü"\n'
@@ -254,6 +268,7 @@ def test_the_toml_says_what_each_part_does() -> None:
         "self_acknowledgement",
         "gate_accepts_starter",
         "limits",
+        "sandbox",
         "refuse",
         "ask",
         "companion",
