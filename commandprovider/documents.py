@@ -69,7 +69,6 @@ class Agent(Part, frozen=True, kw_only=True):
     edit_flags: tuple[Text, ...]
     settings_digest: Digest
     prompts_digest: Digest
-    network: Literal["open", "none"]
     interpretation: Author
     planning: Author
     disclosed: Set[PatternText]
@@ -81,8 +80,8 @@ class Config(Document, frozen=True, kw_only=True, tag="savant.commandprovider.co
     """The provider of a run. Its digest is the session's ``provider_config_digest`` and the provider's identity.
 
     ``argv`` is the wire command (kind ``command``) or the name of the agent's executable (kind ``agent``), ``steps``
-    and ``on_failure`` are the recipe, ``imported`` is the change. ``directory`` says whether the command works in a copy
-    of the candidate or in an empty directory.
+    and ``on_failure`` are the recipe, ``imported`` is the change. ``directory`` says whether the command works in a
+    copy of the candidate or in an empty directory.
     """
 
     provider: Name

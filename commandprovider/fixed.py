@@ -22,19 +22,32 @@ PROMISED: Final[tuple[OperationKind, ...]] = tuple(k for k in get_args(Operation
 """What a provider without a mind promises per pattern: every kind that can be applied."""
 
 
-def fixed_interpretation(request: Sealed[Request], *, source: str) -> Result:
-    """The task as it was given, with the honest limitation that nobody interpreted it."""
+STEPS_ONLY: Final = ("Do what the configured steps do, and nothing else.",)
+
+
+def fixed_interpretation(
+    request: Sealed[Request],
+    *,
+    source: str,
+    intent: tuple[str, ...] = STEPS_ONLY,
+    limitations: Sequence[Limitation] = (),
+) -> Result:
+    """The task as it was given, with the honest limitation that nobody interpreted it.
+
+    :param limitations: what else there is to say, after it.
+    """
     return result_of(
         request,
         interpretation=interpretation_of(
             request.document,
-            WireInterpretation(applicable_intent=("Do what the configured steps do, and nothing else.",)),
+            WireInterpretation(applicable_intent=intent),
             (
                 Limitation(
                     source=source,
                     text="The task was taken as it was written; no mind interpreted it.",
                     blocking=False,
                 ),
+                *limitations,
             ),
         ),
     )

@@ -105,7 +105,7 @@ def capabilities_of(config: ResolvedConfig, *, reports_usage: bool = False) -> C
     return Capabilities(
         provider=document.provider,
         provider_kind=document.provider_kind,
-        model="",
+        model="" if document.agent is None else document.agent.model,
         identity_digest=config.sealed.digest,
         operations=document.operations,
         reports_usage=reports_usage,

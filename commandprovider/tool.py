@@ -115,16 +115,18 @@ def run_at_home(
     home: Path,
     stdin: bytes = b"",
     extra: Mapping[str, str] = MappingProxyType({}),
+    reads: bool = False,
 ) -> Ended:
     """Run one command, its executable resolved, in a home of the caller's; how it ended is the caller's to judge.
 
     :param home: a private folder with a folder ``tmp`` in it.
     :param extra: variables beside those that every command gets.
+    :param reads: whether it may only read ``cwd``.
     :raises ProviderFailure: ``unavailable`` when it could not be run at all, or when something of it is still alive.
     """
     document = config.sealed.document
     try:
-        sandbox = _sandbox(host, config, argv, cwd, home)
+        sandbox = _sandbox(host, config, argv, cwd, home, reads=reads)
         ended = host.processes.run(
             Command(
                 argv=tuple(argv),
@@ -173,15 +175,17 @@ def run_at_home(
     return ended
 
 
-def _sandbox(host: ToolHost, config: ResolvedConfig, argv: Sequence[str], cwd: Path, home: Path) -> Sandbox:
+def _sandbox(
+    host: ToolHost, config: ResolvedConfig, argv: Sequence[str], cwd: Path, home: Path, *, reads: bool
+) -> Sandbox:
     """The best containment that can be had: it may change its directory and its home, and sees what its tools need."""
     return confined(
         host.processes.level,
         host.demanded,
         network=config.sealed.document.network == "open",
-        writable=at_their_paths(cwd, home),
+        writable=at_their_paths(*(() if reads else (cwd,)), home),
         executables=(Path(argv[0]), *config.executables.values(), *_named_files(config)),
-        read_only=host.sight.read_only,
+        read_only=(*host.sight.read_only, cwd) if reads else host.sight.read_only,
         search_path=host.search_path,
         hidden=host.sight.hidden,
     )

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import Any, Final, Literal, NoReturn
+from typing import Any, Final, Literal, NoReturn, TypeVar
 
 import msgspec
 
@@ -45,6 +45,9 @@ WIRE: Final = "savant.wire/v1"
 
 class _Wire(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Members with defaults: the wire is friendlier than a stored document."""
+
+
+W = TypeVar("W", bound=_Wire)
 
 
 class WireInterpretation(_Wire, frozen=True, kw_only=True):
@@ -174,16 +177,7 @@ def parse_answer(raw: bytes, request: Sealed[Request]) -> WireAnswer:
         number that is no integer, text before or after), ``refused.wire-reference`` (another request),
         ``refused.wire-payload`` (not exactly the payload that the operation asks for).
     """
-    try:
-        data = json.loads(
-            raw.decode("utf-8"),
-            object_pairs_hook=_unique,
-            parse_float=_no_number,
-            parse_constant=_no_number,
-        )
-        answer = msgspec.convert(data, WireAnswer, strict=True)
-    except (ValueError, RecursionError, msgspec.ValidationError) as error:
-        raise RefusedInput("refused.wire-malformed", f"The provider's output is no answer: {error}") from error
+    answer = parse_part(raw, WireAnswer)
     if answer.request_digest != request.digest:
         raise RefusedInput("refused.wire-reference", "The answer names another request.")
     given = {name for name in _PAYLOADS if getattr(answer, name) is not None}
@@ -192,6 +186,24 @@ def parse_answer(raw: bytes, request: Sealed[Request]) -> WireAnswer:
         named = ", ".join(sorted(given)) or "nothing"
         raise RefusedInput("refused.wire-payload", f"The answer holds {named}; asked for was {wanted}.")
     return answer
+
+
+def parse_part(raw: bytes, type_: type[W]) -> W:
+    """One wire value from untrusted bytes.
+
+    :raises RefusedInput: ``refused.wire-malformed``: not one JSON value in UTF-8, a duplicate or unknown member, a
+        number that is no integer, text before or after.
+    """
+    try:
+        data = json.loads(
+            raw.decode("utf-8"),
+            object_pairs_hook=_unique,
+            parse_float=_no_number,
+            parse_constant=_no_number,
+        )
+        return msgspec.convert(data, type_, strict=True)
+    except (ValueError, RecursionError, msgspec.ValidationError) as error:
+        raise RefusedInput("refused.wire-malformed", f"The provider's output is no answer: {error}") from error
 
 
 _PAYLOADS: Final = ("interpretation", "plan", "review", "generation", "failure")

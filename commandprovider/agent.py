@@ -1,0 +1,365 @@
+"""A coding agent found on this machine and locked: what runs, from which package, in which version, with which flags.
+
+All of it is in the provider's configuration, so it is part of the session's identity; the executable and its package
+are looked at again before every call, and an agent that changed in the middle of a run is refused.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import stat
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Final, Literal
+from urllib.parse import urlsplit
+
+import msgspec
+
+from commandprovider.config import (
+    ALL_OPERATIONS,
+    MAX_STDERR_BYTES,
+    MAX_STDOUT_BYTES,
+    ResolvedConfig,
+    verify_executables,
+)
+from commandprovider.documents import Agent, Author, Config, Executable
+from commandprovider.profiles.model import Capability, Flag, Invocation, Placeholder, Profile
+from commandprovider.profiles.render import Rendered, invocation_of, render
+from commandprovider.prompts import prompts_digest
+from commandprovider.tool import ToolHost
+from savant.contracts import canonical
+from savant.contracts.digest import digest
+from savant.contracts.document import seal
+from savant.contracts.errors import PortError, UsageError
+from savant.contracts.scalars import as_set
+from savant.files.paths import to_text
+from savant.files.patterns import PatternSet
+from savant.process.environment import allowed_environment, resolve_executable
+from savant.process.identity import executable_digest
+from savant.process.port import Command, Limits
+
+MAX_PROMPT_BYTES: Final = 384 * 1024
+PROBE_MS: Final = 30_000
+PROBE_BYTES: Final = 64 * 1024
+NATIVE_MAGIC: Final = (b"\x7fELF", b"\xcf\xfa\xed\xfe", b"\xca\xfe\xba\xbe")
+"""How a program that needs no interpreter begins: ELF, Mach-O, a universal Mach-O."""
+
+PER_CALL: Final[tuple[Placeholder, ...]] = ("schema", "schema_file", "answer_file", "prompt_file", "prompt", "home")
+"""What differs from call to call: in the recorded flags its name stands for it."""
+
+
+class Wish(msgspec.Struct, frozen=True, kw_only=True):
+    """What a person chose about an agent; the defaults are what holds where nothing was said.
+
+    :param mode: None for the profile's own choice: a copy to edit where it can, else an answer.
+    :param base_url: where its model is served; None for the agent's own.
+    :param executable: a name or absolute path instead of the profile's.
+    :param disclosed: patterns of the repository's instruction files that the agent is shown.
+    :param environment: names of the person's variables that the agent may see.
+    :param promise: what the host promises where the host plans.
+    :param contained: whether a sandbox holds the agent, so that it may run commands.
+    """
+
+    mode: Capability | None = None
+    model: str = ""
+    base_url: str | None = None
+    executable: str | None = None
+    interpretation: Author = "host"
+    planning: Author = "agent"
+    disclosed: tuple[str, ...] = ()
+    environment: tuple[str, ...] = ()
+    promise: tuple[str, ...] = ("**",)
+    contained: bool = False
+    network: Literal["open", "none"] = "open"
+    max_prompt_bytes: int = MAX_PROMPT_BYTES
+    max_stdout_bytes: int = MAX_STDOUT_BYTES
+
+
+class Located(msgspec.Struct, frozen=True):
+    """Where an agent is: the program that is started, and the npm package it lies in, None for none."""
+
+    executable: Path
+    package: Path | None
+
+
+class ResolvedAgent(msgspec.Struct, frozen=True):
+    """A sealed configuration of an agent, and what is needed to start it here.
+
+    :param values: the placeholders that stay the same over the calls of a run; likewise ``flags``.
+    """
+
+    config: ResolvedConfig
+    profile: Profile
+    located: Located
+    values: Mapping[Placeholder, str]
+    flags: frozenset[Flag]
+
+    @property
+    def agent(self) -> Agent:
+        """The agent's part of the configuration."""
+        agent = self.config.sealed.document.agent
+        assert agent is not None
+        return agent
+
+    @property
+    def capability(self) -> Capability:
+        """How it works."""
+        return self.agent.capability
+
+
+def locate(profile: Profile, search_path: str, executable: str | None = None) -> Located:
+    """Find the program of an agent: behind an npm wrapper the native one, because killing a wrapper leaves it alive.
+
+    :param executable: a name or absolute path that the person chose instead of the profile's name.
+    :raises UsageError: ``usage.executable-not-found``, ``usage.relative-executable``.
+    """
+    found = resolve_executable(executable or profile.executable, search_path)
+    native = _native(profile, found)
+    started = native or found
+    return Located(started, package_of(started))
+
+
+def _native(profile: Profile, found: Path) -> Path | None:
+    real = Path(os.path.realpath(found))
+    wrapper = package_of(real)
+    if profile.native is None or wrapper is None:
+        return None
+    if not str(wrapper).endswith(f"/node_modules/{profile.native.package}"):
+        return None
+    system = "darwin" if sys.platform == "darwin" else "linux"
+    machine = {"x86_64": "x64", "amd64": "x64", "aarch64": "arm64", "arm64": "arm64"}.get(platform.machine(), "")
+    pattern = profile.native.binary.replace("{os}", system).replace("{arch}", machine)
+    for folder in (wrapper / "node_modules", *(above for above in wrapper.parents if above.name == "node_modules")):
+        for candidate in sorted(folder.glob(pattern)):
+            if candidate.is_file() and os.access(candidate, os.X_OK):
+                return candidate
+    return None
+
+
+def package_of(executable: Path) -> Path | None:
+    """The folder of the npm package that a program lies in, None for a program that lies in none."""
+    parts = Path(os.path.realpath(executable)).parts
+    if "node_modules" not in parts[:-1]:
+        return None
+    at = len(parts) - 2 - parts[-2::-1].index("node_modules")
+    depth = at + (3 if parts[at + 1].startswith("@") else 2)
+    return Path(*parts[:depth]) if depth < len(parts) else None
+
+
+def package_digest(located: Located) -> str | None:
+    """The digest of an agent's package: its description and, for a native program, that; for a script, every file.
+
+    :raises PortError: ``port.executable`` when a file cannot be read.
+    """
+    if located.package is None:
+        return None
+    return digest(canonical.encode([[name, executable_digest(path)] for name, path in sorted(_package_files(located))]))
+
+
+def _package_files(located: Located) -> Iterator[tuple[str, Path]]:
+    package = located.package
+    assert package is not None
+    if is_native(located.executable):
+        chosen = [package / "package.json", Path(os.path.realpath(located.executable))]
+        yield from ((_relative(path, package), path) for path in chosen if path.is_file())
+        return
+    for folder, folders, names in os.walk(package):
+        if "node_modules" in folders:
+            folders.remove("node_modules")
+        for path in (Path(folder, name) for name in names):
+            if stat.S_ISREG(path.lstat().st_mode):
+                yield _relative(path, package), path
+
+
+def _relative(path: Path, package: Path) -> str:
+    return to_text(os.fsencode(os.path.relpath(path, package)))
+
+
+def is_native(executable: Path) -> bool:
+    """Whether a program needs no interpreter.
+
+    :raises PortError: ``port.executable`` when it cannot be read.
+    """
+    try:
+        with executable.open("rb") as file:
+            return file.read(4) in NATIVE_MAGIC
+    except OSError as error:
+        raise PortError("port.executable", f"The executable {executable} cannot be read: {error.strerror}.") from error
+
+
+def probe_version(profile: Profile, located: Located, host: ToolHost) -> str:
+    """The version that an agent reports, asked by running it without credentials.
+
+    :raises PortError: ``port.agent-probe`` when it says none that can be read.
+    """
+    with host.private_directory("probe-") as home:
+        (home / "tmp").mkdir(mode=0o700)
+        ended = host.processes.run(
+            Command(
+                argv=(str(located.executable), *profile.probe.argv),
+                cwd=home,
+                env=allowed_environment({}, (), home, home / "tmp", {"PATH": host.search_path}),
+                limits=Limits(wall_ms=PROBE_MS, stdout_bytes=PROBE_BYTES, stderr_bytes=PROBE_BYTES, grace_ms=500),
+            )
+        )
+    said = ended.stdout.decode("utf-8", "replace")
+    found = re.search(profile.probe.pattern, said, re.MULTILINE) if ended.verdict == "exited" else None
+    if found is None:
+        how = ended.verdict if ended.verdict != "exited" else f"exit status {ended.exit_status}"
+        raise PortError(
+            "port.agent-probe",
+            f"{profile.title} does not say its version: {how}, {_first_line(said, ended.stderr)!r}.",
+            untouched="No provider was called.",
+            fix=f"Install a tested version: {profile.install}",
+        )
+    return found["version"]
+
+
+def _first_line(stdout: str, stderr: bytes) -> str:
+    lines = (stdout.strip() or stderr.decode("utf-8", "replace").strip()).splitlines()
+    return lines[0][:200] if lines else ""
+
+
+def is_tested(profile: Profile, version: str) -> bool:
+    """Whether a version lies in the range that the profile was tested with; its end is not part of it."""
+    first, after = (_numbers(bound) for bound in profile.probe.tested)
+    return first <= _numbers(version) < after
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in re.findall(r"[0-9]+", version))
+
+
+def agent_config(profile: Profile, wish: Wish, host: ToolHost) -> ResolvedAgent:
+    """Find an agent, ask its version, and seal the configuration of a run with it.
+
+    :raises UsageError: ``usage.executable-not-found``; ``usage.agent-capability``, ``usage.agent-value``,
+        ``usage.agent-planning`` for a wish that the agent cannot fulfil; ``usage.bad-environment``.
+    :raises RefusedInput: ``refused.bad-pattern`` for a disclosure that is no pattern.
+    :raises PortError: ``port.agent-probe``, ``port.executable``.
+    """
+    capability = wish.mode or ("workspace" if profile.workspace is not None else profile.capabilities[0])
+    invocation_of(profile, capability)
+    PatternSet.parse(wish.disclosed)
+    values: dict[Placeholder, str] = {}
+    if wish.model:
+        values["model"] = wish.model
+    if wish.base_url:
+        values["base_url"] = wish.base_url
+    flags: frozenset[Flag] = frozenset(("contained",)) if wish.contained else frozenset()
+    answering, editing = _recorded(profile, capability, wish, values, flags)
+    located = locate(profile, host.search_path, wish.executable)
+    version = probe_version(profile, located, host)
+    document = Config(
+        provider=profile.name,
+        provider_kind="agent",
+        operations=ALL_OPERATIONS,
+        argv=(profile.executable,),
+        directory="workspace" if capability == "workspace" else "empty",
+        steps=(),
+        on_failure=(),
+        imported=None,
+        agent=Agent(
+            profile=profile.name,
+            profile_digest=digest(canonical.encode(profile)),
+            capability=capability,
+            model=wish.model,
+            endpoint=_endpoint(wish.base_url),
+            version=version,
+            tested=is_tested(profile, version),
+            package_digest=package_digest(located),
+            answer_flags=answering.argv,
+            edit_flags=editing.argv,
+            settings_digest=_settings_digest(answering, editing),
+            prompts_digest=prompts_digest(),
+            interpretation=wish.interpretation,
+            planning=wish.planning,
+            disclosed=as_set(wish.disclosed),
+            credentials=as_set(host.secrets.sources),
+            max_prompt_bytes=wish.max_prompt_bytes,
+        ),
+        executables=as_set(
+            (Executable(name=profile.executable, content_digest=executable_digest(located.executable)),)
+        ),
+        environment=as_set(wish.environment),
+        network=wish.network,
+        promise=as_set(wish.promise),
+        max_stdout_bytes=wish.max_stdout_bytes,
+        max_stderr_bytes=MAX_STDERR_BYTES,
+        note="",
+    )
+    executables = MappingProxyType({profile.executable: located.executable})
+    return ResolvedAgent(ResolvedConfig(seal(document), executables), profile, located, values, flags)
+
+
+NOTHING: Final = Rendered((), (), ())
+
+
+def answering_with(profile: Profile, capability: Capability) -> Invocation | None:
+    """How an agent is started where it answers with JSON: in its own way, or the way it edits if it has no other."""
+    if capability == "acp":
+        return profile.acp
+    return profile.answer or (profile.workspace if capability == "workspace" else None)
+
+
+def answer_flags(capability: Capability, flags: frozenset[Flag]) -> frozenset[Flag]:
+    """The flags of a call that answers with JSON: an agent that works in a directory may read there."""
+    return flags | {"readable"} if capability == "workspace" else flags
+
+
+def _recorded(
+    profile: Profile, capability: Capability, wish: Wish, values: Mapping[Placeholder, str], flags: frozenset[Flag]
+) -> tuple[Rendered, Rendered]:
+    """The two invocations as they are recorded: what differs from call to call stands as its name."""
+    named = {**{name: f"{{{name}}}" for name in PER_CALL}, **values}
+    editing = NOTHING if capability == "answer" else render(invocation_of(profile, capability), named, flags)
+    if capability != "answer" and "agent" not in (wish.planning, wish.interpretation):
+        return NOTHING, editing
+    invocation = answering_with(profile, capability)
+    if invocation is None:
+        raise UsageError("usage.agent-planning", f"{profile.title} cannot plan.", fix="Add --planning host.")
+    return render(invocation, named, answer_flags(capability, flags)), editing
+
+
+def _settings_digest(*rendered: Rendered) -> str:
+    parts = [
+        [sorted([name, value] for name, value in one.environment), [[n, raw.decode()] for n, raw in one.settings]]
+        for one in rendered
+    ]
+    return digest(canonical.encode(parts))
+
+
+def _endpoint(base_url: str | None) -> str:
+    """A base URL as it is recorded.
+
+    :raises UsageError: ``usage.agent-value`` for one that holds credentials or what could be some.
+    """
+    if not base_url:
+        return ""
+    parts = urlsplit(base_url)
+    if parts.username is not None or parts.password is not None or parts.query or parts.fragment:
+        raise UsageError(
+            "usage.agent-value",
+            "The base URL of an agent holds a user name, a password or a query, which would be recorded.",
+            fix="Give the key by its variable, and the URL without it.",
+        )
+    return base_url
+
+
+def verify_agent(agent: ResolvedAgent) -> None:
+    """Prove that the agent still is what it was when the run began.
+
+    :raises PortError: ``port.executable-changed``, ``port.executable``.
+    """
+    verify_executables(agent.config)
+    if package_digest(agent.located) != agent.agent.package_digest:
+        raise PortError(
+            "port.executable-changed",
+            f"The package of {agent.profile.title} changed while the run was on.",
+            untouched="The provider was not called again.",
+            fix="Start the run again when nothing is being installed.",
+        )

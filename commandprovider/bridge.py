@@ -1,0 +1,398 @@
+"""The bridge: a coding agent that knows nothing of us, behind the provider port.
+
+The host writes the prompt, starts the agent, reads its answer strictly and sets every identity and digest itself. In
+mode ``answer`` the agent returns edits that the host applies through the workspace; in mode ``workspace`` it edits the
+candidate's disposable copy and the host takes the difference. An agent that answers in prose, changes what it may only
+read, or changes nothing has failed, whatever its exit status is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final, assert_never
+
+from msgspec.structs import replace
+
+from commandprovider.agent import ResolvedAgent, answer_flags, answering_with, verify_agent
+from commandprovider.copies import fill_copy, fingerprint, put_back, take_away
+from commandprovider.fixed import fixed_interpretation, fixed_plan
+from commandprovider.material import DisclosedBase, Disclosure, instructions, select
+from commandprovider.profiles.model import Flag, Invocation, Placeholder
+from commandprovider.profiles.render import invocation_of, render
+from commandprovider.prompts import Material, answer_schema, render_prompt, without_places
+from commandprovider.provider import apply_edit
+from commandprovider.reading import ANSWER_FILE, Said, document_in, read_answer, read_usage
+from commandprovider.recipe import absorb, capabilities_of, require_workspace
+from commandprovider.templates import Ask
+from commandprovider.tool import ToolHost, new_home, run_at_home
+from commandprovider.wire import (
+    WireGeneration,
+    WireInterpretation,
+    WirePlan,
+    interpretation_of,
+    parse_part,
+    plan_of,
+    result_of,
+)
+from providerport.documents import Capabilities, GenerationClaim, Result
+from providerport.port import BaseReader, Call, ProviderFailure
+from savant.contracts.document import seal
+from savant.contracts.errors import InternalError, RefusedInput, SavantError
+from savant.files.atomic import read_optional
+from synthesis.documents import Interpretation, Limitation, Plan
+
+CALL_FOLDER: Final = ".call"
+"""Below the private HOME: what one call is given and what it writes."""
+
+MAX_ARGUMENT_BYTES: Final = 120 * 1024
+MAX_SUMMARY: Final = 4_000
+MAX_CARRIED: Final = 32_000
+AGENT_INTENT: Final = ("Do the task as it is written, within the accepted plan.",)
+
+
+class AgentProvider:
+    """A coding agent as a provider."""
+
+    def __init__(self, agent: ResolvedAgent, host: ToolHost) -> None:
+        self._agent = agent
+        self._host = host
+        self._disclosure = Disclosure(agent.agent.disclosed)
+        self._places = _places(host)
+
+    def describe(self) -> Capabilities:
+        """The agent, identified by its configuration."""
+        return capabilities_of(self._agent.config, reports_usage=self._agent.profile.reports_usage)
+
+    def execute(self, call: Call) -> Result:
+        """Answer one request.
+
+        :raises ProviderFailure: the agent failed, or answered what cannot be taken.
+        """
+        try:
+            result = self._answer(call)
+            seal(result)
+        except RefusedInput as error:
+            raise ProviderFailure("invalid-output", "malformed-output", str(error)) from error
+        except InternalError as error:
+            raise ProviderFailure(
+                "invalid-output", "malformed-output", f"The answer's values are outside their ranges: {error.message}"
+            ) from error
+        return result
+
+    def _answer(self, call: Call) -> Result:
+        chosen = self._agent.agent
+        match call.request.document.operation:
+            case "interpretation":
+                return self._interpret(call) if chosen.interpretation == "agent" else self._taken_as_written(call)
+            case "planning":
+                return self._plan(call) if chosen.planning == "agent" else self._planned_by_host(call)
+            case "generation":
+                return self._generate(call)
+            case operation:
+                raise ProviderFailure("unsupported-capability", "bad-request", f"An agent does no {operation} here.")
+
+    # --- interpretation and planning
+
+    def _taken_as_written(self, call: Call) -> Result:
+        return fixed_interpretation(call.request, source="agent", intent=AGENT_INTENT, limitations=self._limitations())
+
+    def _interpret(self, call: Call) -> Result:
+        session = call.request.document.session
+        objective = "" if session is None else session.objective
+        in_directory = self._agent.capability == "workspace"
+        material = self._shown(
+            call, Material(objective=objective), about=(objective,), wanted=(), listed=not in_directory
+        )
+        said = self._ask(call, "interpretation-workspace" if in_directory else "interpretation-answer", material)
+        wire = parse_part(document_in(said), WireInterpretation)
+        interpretation = interpretation_of(call.request.document, wire, self._limitations())
+        return result_of(call.request, interpretation=interpretation)
+
+    def _limitations(self) -> tuple[Limitation, ...]:
+        agent, profile = self._agent.agent, self._agent.profile
+        found = []
+        if not agent.tested:
+            first, after = profile.probe.tested
+            found.append(
+                f"{profile.title} {agent.version} is outside the versions this profile was tested with "
+                f"({first} up to, not including, {after})."
+            )
+        if self._agent.config.sealed.document.network == "open":
+            found.append("The agent's network was open: what it sent and read there is not recorded.")
+        return tuple(Limitation(source="agent", text=text, blocking=False) for text in found)
+
+    def _planned_by_host(self, call: Call) -> Result:
+        interpretation = _interpretation(call)
+        promise = self._agent.config.sealed.document.promise
+        made = fixed_plan(call.request, steps=[interpretation.objective], promise=promise)
+        return _carrying(made, interpretation)
+
+    def _plan(self, call: Call) -> Result:
+        request, interpretation = call.request.document, _interpretation(call)
+        in_directory = self._agent.capability == "workspace"
+        material = Material(interpretation=interpretation, scope=request.scope, prior=request.prior)
+        about = (interpretation.objective, *_findings(call))
+        material = self._shown(call, material, about=about, wanted=request.scope, listed=not in_directory)
+        said = self._ask(call, "planning-workspace" if in_directory else "planning-answer", material)
+        wire = parse_part(document_in(said), WirePlan)
+        made = result_of(call.request, plan=plan_of(request, wire, promise="declared"))
+        return _carrying(made, interpretation)
+
+    # --- generation
+
+    def _generate(self, call: Call) -> Result:
+        match self._agent.capability:
+            case "answer":
+                summary = self._by_answer(call)
+            case "workspace":
+                summary = self._in_copy(call)
+            case "acp":
+                raise ProviderFailure("unsupported-capability", "bad-request", "This mode is not driven from here.")
+            case _:
+                assert_never(self._agent.capability)
+        claim = GenerationClaim(
+            summary=without_places(summary, self._places)[:MAX_SUMMARY],
+            declared_change_digest=None,
+            declared_final_digest=None,
+        )
+        return result_of(call.request, generation=claim)
+
+    def _by_answer(self, call: Call) -> str:
+        workspace, plan = require_workspace(call), _plan_of(call)
+        patterns = tuple(change.pattern for step in plan.steps for change in step.intended_changes)
+        material = Material(plan=plan, prior=call.request.document.prior)
+        about = (*(step.description for step in plan.steps), *plan.assumptions, *_findings(call))
+        material = self._shown(call, material, about=about, wanted=patterns, base=workspace)
+        said = self._ask(call, "generation-answer", material)
+        wire = parse_part(document_in(said), WireGeneration)
+        if not wire.edits:
+            raise _no_change("It answered without an edit.")
+        for number, edit in enumerate(wire.edits, 1):
+            try:
+                apply_edit(workspace, edit)
+            except RefusedInput as error:
+                detail = f"Edit {number} ({edit.op} of {edit.path}) cannot be applied: {error}"
+                raise ProviderFailure("invalid-output", "malformed-output", detail) from error
+        return wire.summary
+
+    def _in_copy(self, call: Call) -> str:
+        workspace, plan = require_workspace(call), _plan_of(call)
+        material = Material(
+            plan=plan,
+            prior=call.request.document.prior,
+            instructions=instructions(workspace, self._disclosure),
+            places=self._places,
+        )
+        prompt = self._rendered("generation-workspace", material)
+        directory = workspace.materialise()
+        taken = take_away(workspace, directory, [p for p in workspace.paths() if self._disclosure.is_hidden(p)])
+        before = fingerprint(directory)
+        said = self._run(call, prompt, cwd=directory, invocation=invocation_of(self._agent.profile, "workspace"))
+        if fingerprint(directory) == before:
+            raise _no_change("It ended well and changed nothing.")
+        try:
+            put_back(workspace, directory, taken)
+        except SavantError as error:
+            raise ProviderFailure("invalid-output", "denied", str(error)) from error
+        absorb(workspace)
+        return said.text
+
+    # --- one call
+
+    def _shown(
+        self,
+        call: Call,
+        material: Material,
+        *,
+        about: Sequence[str],
+        wanted: Sequence[str],
+        listed: bool = True,
+        base: BaseReader | None = None,
+    ) -> Material:
+        """The material with what of the repository fits beside it."""
+        reader = base or call.base
+        material = replace(material, places=self._places)
+        if reader is None:
+            return material
+        material = replace(material, instructions=instructions(reader, self._disclosure))
+        if not listed:
+            return material
+        room = self._agent.agent.max_prompt_bytes - len(render_prompt("planning-answer", material))
+        visible = DisclosedBase(reader, self._disclosure)
+        prior = call.request.document.prior
+        found = select(visible, wanted=wanted, about=about, prior=prior, max_bytes=max(room, 0))
+        return replace(
+            material,
+            listing=found.listing,
+            unlisted=found.unlisted,
+            files=found.files,
+            left_out=found.left_out,
+        )
+
+    def _rendered(self, ask: Ask, material: Material) -> bytes:
+        prompt = render_prompt(ask, material)
+        limit = self._agent.agent.max_prompt_bytes
+        if len(prompt) > limit:
+            detail = f"The prompt has {len(prompt)} bytes; {limit} are allowed."
+            raise ProviderFailure("unavailable", "context-overflow", detail)
+        return prompt
+
+    def _ask(self, call: Call, ask: Ask, material: Material) -> Said:
+        """One call that is answered with JSON and changes nothing."""
+        prompt = self._rendered(ask, material)
+        invocation = answering_with(self._agent.profile, self._agent.capability)
+        if invocation is None:  # pragma: no cover - agent_config refuses such a wish
+            raise ProviderFailure("unsupported-capability", "bad-request", "The agent answers nothing.")
+        flags = answer_flags(self._agent.capability, self._agent.flags)
+        with self._reading_directory(call, ask) as directory:
+            before = fingerprint(directory)
+            said = self._run(
+                call, prompt, cwd=directory, invocation=invocation, flags=flags, schema=answer_schema(ask), reads=True
+            )
+            if fingerprint(directory) != before:
+                raise ProviderFailure(
+                    "invalid-output", "denied", "It changed its working directory, where it may only read."
+                )
+            return said
+
+    @contextmanager
+    def _reading_directory(self, call: Call, ask: Ask) -> Iterator[Path]:
+        with self._host.private_directory("reading-") as directory:
+            if ask.endswith("-workspace") and call.base is not None:
+                fill_copy(DisclosedBase(call.base, self._disclosure), directory)
+            yield directory
+
+    def _run(
+        self,
+        call: Call,
+        prompt: bytes,
+        *,
+        cwd: Path,
+        invocation: Invocation,
+        flags: frozenset[Flag] | None = None,
+        schema: str | None = None,
+        reads: bool = False,
+    ) -> Said:
+        """Start the agent once, report what it used, and read what it said.
+
+        :param reads: whether it may only read its working directory.
+        """
+        try:
+            verify_agent(self._agent)
+        except SavantError as error:
+            raise ProviderFailure("unavailable", "config-error", str(error)) from error
+        profile, capability = self._agent.profile, self._agent.capability
+        with new_home(self._host) as home:
+            values = _per_call(home, prompt, schema)
+            raised = self._agent.flags if flags is None else flags
+            rendered = render(invocation, {**values, **self._agent.values}, raised)
+            if any(len(word.encode("utf-8", "replace")) > MAX_ARGUMENT_BYTES for word in rendered.argv):
+                raise ProviderFailure(
+                    "unavailable", "context-overflow", "The prompt is longer than an argument of a command can be."
+                )
+            _write_settings(home, rendered.settings)
+            argv = (str(self._agent.located.executable), *rendered.argv)
+            ended = run_at_home(
+                self._host,
+                self._agent.config,
+                call,
+                argv,
+                cwd=cwd,
+                home=home,
+                stdin=prompt if invocation.stdin == "prompt" else b"",
+                extra=dict(rendered.environment),
+                reads=reads,
+            )
+            files = _written(home, self._agent.config.sealed.document.max_stdout_bytes)
+        call.observer.usage(read_usage(profile, ended, files))
+        return read_answer(profile, capability, ended, files)
+
+
+def _interpretation(call: Call) -> Interpretation:
+    interpretation = call.request.document.interpretation
+    if interpretation is None:
+        raise RefusedInput("refused.request", "A planning request carries the interpretation.")
+    return interpretation
+
+
+def _plan_of(call: Call) -> Plan:
+    plan = call.request.document.plan
+    if plan is None:
+        raise RefusedInput("refused.request", "A generation request carries the plan.")
+    return plan
+
+
+def _findings(call: Call) -> tuple[str, ...]:
+    prior = call.request.document.prior
+    return () if prior is None else tuple(finding.message for finding in prior.findings)
+
+
+def _carrying(result: Result, interpretation: Interpretation) -> Result:
+    """The plan with the task and the owners' rules in front of its assumptions.
+
+    A generation request carries the plan and nothing else, so the plan must hold what whoever generates has to know.
+    """
+    plan = result.plan
+    assert plan is not None
+    carried = (
+        f"Task: {interpretation.objective[:MAX_CARRIED]}",
+        *(f"Must hold: {text[:MAX_CARRIED]}" for text in interpretation.binding_invariants),
+        *(f"Forbidden: {text[:MAX_CARRIED]}" for text in interpretation.forbidden_fixes),
+    )
+    return replace(result, plan=replace(plan, assumptions=(*carried, *plan.assumptions)))
+
+
+def _no_change(how: str) -> ProviderFailure:
+    return ProviderFailure("invalid-output", "no-change", how)
+
+
+def _per_call(home: Path, prompt: bytes, schema: str | None) -> Mapping[Placeholder, str]:
+    """The values of one call, with the files they name written."""
+    folder = home / CALL_FOLDER
+    folder.mkdir(mode=0o700)
+    (folder / "prompt").write_bytes(prompt)
+    values: dict[Placeholder, str] = {
+        "home": str(home),
+        "prompt": prompt.decode(),
+        "prompt_file": str(folder / "prompt"),
+        "answer_file": str(folder / ANSWER_FILE),
+    }
+    if schema is not None:
+        (folder / "schema.json").write_text(schema)
+        values["schema"] = schema
+        values["schema_file"] = str(folder / "schema.json")
+    return values
+
+
+def _write_settings(home: Path, settings: Sequence[tuple[str, bytes]]) -> None:
+    for name, content in settings:
+        path = home / name
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        path.write_bytes(content)
+
+
+def _written(home: Path, max_bytes: int) -> Mapping[str, bytes]:
+    """What the agent wrote into its answer file; nothing where it is no regular file.
+
+    :raises ProviderFailure: ``invalid-output``/``output-too-long``.
+    """
+    try:
+        answer = read_optional(home / CALL_FOLDER / ANSWER_FILE, max_bytes=max_bytes)
+    except RefusedInput as error:
+        if error.code == "refused.too-large":
+            raise ProviderFailure(
+                "invalid-output", "output-too-long", "Its answer is longer than it may be."
+            ) from error
+        return {}
+    return {} if answer is None else {ANSWER_FILE: answer}
+
+
+def _places(host: ToolHost) -> tuple[str, ...]:
+    """Folders of this machine that a tool's output may name: for scratch, the person's home, and their real paths."""
+    named = [host.scratch, host.scratch.parent]
+    home = host.ambient.get("HOME", "")
+    if home.startswith("/") and home.rstrip("/"):
+        named.append(Path(home))
+    return tuple(dict.fromkeys(str(path) for place in named for path in (place, place.resolve())))
