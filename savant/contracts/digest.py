@@ -17,7 +17,7 @@ RAW_BYTES = 32
 class Hasher(Protocol):
     """An incremental hash."""
 
-    def update(self, data: bytes, /) -> object:
+    def update(self, data: bytes | memoryview, /) -> object:
         """Feed bytes."""
         ...
 

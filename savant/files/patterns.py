@@ -49,6 +49,7 @@ _TOKEN: Final = re.compile(
 )
 _SPECIAL: Final = re.compile(r"[*?\[]")
 _MEANING: Final = re.compile(r"[*?\[%]")
+_WILD: Final = re.compile(r"\*+|\?|%[0-9A-F]{2}|\[!?\]?[^\]]*\]")
 
 
 def _bad(text: str, why: str, fix: str = "") -> RefusedInput:
@@ -61,10 +62,14 @@ class Pattern(msgspec.Struct, frozen=True):
 
     text: str
     _regex: str
+    _literal: str
+    """Characters that every path it matches holds; most paths are refused by looking for them, without the regex."""
 
     def matches(self, raw_path: bytes) -> bool:
         """Whether the pattern matches the whole path, given as raw bytes."""
         path = raw_path.decode("utf-8", "surrogateescape")
+        if self._literal not in path:
+            return False
         if _MEANING.search(self.text) is None and not self.text.endswith("/"):
             name = self.text.removeprefix("/")
             return path == name or ("/" not in self.text and path.endswith(f"/{name}"))
@@ -73,6 +78,10 @@ class Pattern(msgspec.Struct, frozen=True):
     def __str__(self) -> str:
         """The text it was parsed from."""
         return self.text
+
+    def __repr__(self) -> str:
+        """The text, as a call that would parse it."""
+        return f"Pattern(text={self.text!r})"
 
 
 class PatternSet(msgspec.Struct, frozen=True):
@@ -128,7 +137,12 @@ def parse(text: str) -> Pattern:
         components.insert(0, "**")
     if below:
         components.append("**")
-    return Pattern(text, _regex(text, components))
+    return Pattern(text, _regex(text, components), _longest_literal(text))
+
+
+def _longest_literal(text: str) -> str:
+    """The longest run of the text that stands for itself; a slash at its edge may be a ``**`` of no component."""
+    return max((run.strip("/") for run in _WILD.split(text)), key=len)
 
 
 @lru_cache(maxsize=4096)

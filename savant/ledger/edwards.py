@@ -79,10 +79,19 @@ def _add(first: _Point, second: _Point) -> _Point:
     return e * f % FIELD, g * h % FIELD, f * g % FIELD, e * h % FIELD
 
 
+def _double(point: _Point) -> _Point:
+    x, y, z, _ = point
+    a, b = x * x % FIELD, y * y % FIELD
+    h, g = a + b, a - b
+    e = h - (x + y) ** 2
+    f = 2 * z * z + g
+    return e * f % FIELD, g * h % FIELD, f * g % FIELD, e * h % FIELD
+
+
 def _multiply(scalar: int, point: _Point) -> _Point:
     result: _Point = (0, 1, 1, 0)
     for bit in f"{scalar:b}":
-        result = _add(result, result)
+        result = _double(result)
         if bit == "1":
             result = _add(result, point)
     return result

@@ -28,7 +28,11 @@ from savant.files.tree import disk_error, temporary_name, write_all
 from savant.process.port import Command, Ended, Level, Offer, cancelled_before_start, refuse_level
 from savant.process.supervisor import LAST_WORDS_S, SWEEP_S, receive_frame, send_frame
 
-_SCRIPT: Final = Path(__file__).with_name("supervisor.py")
+START: Final = (
+    "import os, sys; sys.path.append(sys.argv[1]); from supervisor import start; "
+    "os._exit(start(int(sys.argv[2]), int(sys.argv[3]), sys.argv[4]))"
+)
+"""Imports the supervisor instead of running its file, because only an import takes the compiled code from the cache."""
 _START_S: Final = 30.0
 _POLL_MS: Final = 10
 """How often a cancellation is looked at."""
@@ -111,7 +115,25 @@ class SupervisedRunner:
             **{name: value for name, value in frame.items() if name != "op"},
         )
 
+    def warm(self) -> None:
+        """Begin to start the supervisor, so that it is up when the first command comes.
+
+        Cheap: it does not wait. A runner that was only warmed is closed like any other.
+        """
+        with self._turn:
+            if not self._closed:
+                self._spawned()
+
     def _started(self) -> _Session:
+        session = self._spawned()
+        try:
+            session.await_ready()
+        except BaseException:
+            self._drop(session)
+            raise
+        return session
+
+    def _spawned(self) -> _Session:
         if self._session is not None and self._session.owner != os.getpid():
             self._session.forget()
             self._session = None
@@ -152,19 +174,20 @@ class _Session(msgspec.Struct):
     owner: int
     sock: socket.socket
     process: subprocess.Popen[bytes]
+    ready: bool = False
 
     @classmethod
     def start(cls, containment: str) -> _Session:
-        """Start a supervisor and wait until it is ready.
+        """Start a supervisor; it is ready when :meth:`await_ready` returns.
 
         :raises PortError: ``port.spawn``.
         """
         ours, theirs = socket.socketpair()
         with theirs:
-            arguments = [str(theirs.fileno()), str(os.getpid()), containment]
+            arguments = [str(Path(__file__).parent), str(theirs.fileno()), str(os.getpid()), containment]
             try:
                 process = subprocess.Popen(
-                    [sys.executable, "-I", "-S", "-X", "utf8", str(_SCRIPT), *arguments],
+                    [sys.executable, "-I", "-S", "-X", "utf8", "-c", START, *arguments],
                     stdin=subprocess.DEVNULL,
                     stdout=subprocess.DEVNULL,
                     stderr=subprocess.DEVNULL,
@@ -176,16 +199,21 @@ class _Session(msgspec.Struct):
             except OSError as error:
                 ours.close()
                 raise PortError("port.spawn", f"The process supervisor cannot be started: {error}.") from error
-        session = cls(os.getpid(), ours, process)
+        return cls(os.getpid(), ours, process)
+
+    def await_ready(self) -> None:
+        """Wait until the supervisor takes commands, once.
+
+        :raises PortError: ``port.spawn``.
+        """
+        if self.ready:
+            return
         try:
-            ready = session._wait(int(_START_S * 1000)) and receive_frame(ours)[0] is not None
-        except BaseException:
-            session.close()
-            raise
-        if not ready:
-            session.close()
+            self.ready = self._wait(int(_START_S * 1000)) and receive_frame(self.sock)[0] is not None
+        except ConnectionError:
+            self.ready = False
+        if not self.ready:
             raise PortError("port.spawn", "The process supervisor did not come up.", retryable=True)
-        return session
 
     def run(
         self, command: Command, streams: tuple[int, ...], cancellation: Cancellation | None

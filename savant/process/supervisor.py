@@ -1,6 +1,6 @@
 """The supervisor: a stand-alone, single-threaded script that starts, watches and ends foreign commands.
 
-Run as ``python -I -S supervisor.py FD MAIN_PID CONTAINMENT`` with a stream socket at ``FD``; standard library only.
+Started by :mod:`savant.process.posix` in an isolated interpreter, with a stream socket; standard library only.
 
 It is two processes. The **guardian** is started by the main process and forks the **supervisor**, which serves the
 socket and is the parent of every command. Both are subreapers, so a descendant that leaves its session or loses its
@@ -34,9 +34,8 @@ import struct
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from functools import cache
-from typing import Any, Final, NoReturn
+from typing import Any, Final, NamedTuple, NoReturn
 
 MAX_FRAME_BYTES: Final = 64 << 20
 TICK_MS: Final = 20
@@ -139,8 +138,7 @@ def _is_group_alive(group: int) -> bool:
     return any(process.group == group and not process.ended for process in map(look_up, _all_pids()) if process)
 
 
-@dataclass(frozen=True)
-class Process:
+class Process(NamedTuple):
     """A live process; a number alone may be somebody else's later."""
 
     pid: int
@@ -222,15 +220,15 @@ def _tasks_of_user() -> int:
 # --- ending ----------------------------------------------------------------------------------------------------------
 
 
-@dataclass
 class Family:
     """The children of this process and all below them: reaping, ending, and what they used."""
 
-    contained: bool
-    unkillable: set[tuple[int, int]] = field(default_factory=set)
-    statuses: dict[int, int] = field(default_factory=dict)
-    cpu_s: float = 0.0
-    rss: int = 0
+    def __init__(self, contained: bool) -> None:
+        self.contained = contained
+        self.unkillable: set[tuple[int, int]] = set()
+        self.statuses: dict[int, int] = {}
+        self.cpu_s = 0.0
+        self.rss = 0
 
     def reset(self) -> None:
         """Forget the last command."""
@@ -298,12 +296,13 @@ class Family:
 # --- one command -----------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
 class SpawnError(Exception):
     """The command could not be started: at which step and why."""
 
-    step: str
-    reason: str
+    def __init__(self, step: str, reason: str) -> None:
+        super().__init__(step, reason)
+        self.step = step
+        self.reason = reason
 
 
 def spawn(order: dict[str, Any], streams: tuple[int, ...]) -> int:
@@ -372,19 +371,21 @@ def _become(
     os._exit(127)
 
 
-@dataclass
 class Watch:
     """One running command: when it must end, and why it was ended."""
 
-    leader: int
-    limits: dict[str, Any]
-    outputs: tuple[int, int]
-    pidfd: int | None
-    family: Family
-    begun: float
-    reason: str = ""
-    detail: str = ""
-    kill_at: float = 0.0
+    def __init__(
+        self,
+        leader: int,
+        limits: dict[str, Any],
+        outputs: tuple[int, int],
+        pidfd: int | None,
+        family: Family,
+        begun: float,
+    ) -> None:
+        self.leader, self.limits, self.outputs = leader, limits, outputs
+        self.pidfd, self.family, self.begun = pidfd, family, begun
+        self.reason, self.detail, self.kill_at = "", "", 0.0
 
     def has_ended(self) -> bool:
         """Whether the leader has ended; where there is a pidfd it is still a zombie then, so its group is its own."""
@@ -599,7 +600,3 @@ def start(fd: int, main_pid: int, containment: str) -> int:
     sock.close()
     guard(supervisor, main)
     return 0
-
-
-if __name__ == "__main__":
-    sys.exit(start(int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]))

@@ -144,7 +144,7 @@ def _cold(repository: Repository, oid: str) -> tuple[bytes, Learned]:
     except PortError:
         return _walked(repository, oid, None)  # reading the raw trees tells what is wrong with which
     end = 12 + (40 if repository.object_format == "sha1" else 64)
-    wanted = dict.fromkeys([record[12:end] for record in listing if record[:6] in _FILES])
+    wanted = dict.fromkeys([record[12:end] for record in listing if record[:7] in _FILES])
     if len(wanted) <= _POINT_READS:
         blobs = _point_digests(repository, wanted)
         built = _fold(repository.object_format, oid, listing, ((blob, *blobs[blob]) for blob in wanted))
@@ -156,12 +156,13 @@ def _cold(repository: Repository, oid: str) -> tuple[bytes, Learned]:
 
 _MODES: Final[Mapping[bytes, bytes]] = MappingProxyType(
     {
-        octal: MODE_BYTES[mode_of(int(octal, 8))]
+        octal + b" ": MODE_BYTES[mode_of(int(octal, 8))]
         for octal in (b"100644", b"100664", b"100755", b"120000", b"160000", b"040000")
     }
 )
-_FILES: Final = frozenset(_MODES) - {b"160000", b"040000"}
-_TREE: Final = _MODES[b"040000"]
+_GITLINK: Final = _MODES[b"160000 "]
+_TREE: Final = _MODES[b"040000 "]
+_FILES: Final = frozenset(_MODES) - {b"160000 ", b"040000 "}
 
 
 class _Folder:
@@ -188,21 +189,20 @@ def _fold(
     something unusual, or when a folder, encoded as git encodes trees, does not give its own id.
     """
     learned = Learned()
-    blobs, modes = learned.blobs, dict(_MODES)
+    blobs, mode_of_entry = learned.blobs, dict(_MODES).get
     start = 13 + (40 if format_ == "sha1" else 64)
     folders = [_Folder(b"", b"", oid.encode())]
     folder = folders[0]
     for record in listing:
-        mode = record[:6]
-        mode_byte = modes.get(mode)
+        mode = record[:7]
+        mode_byte = mode_of_entry(mode)
         if mode_byte is None:
             return None
-        if mode == b"160000":  # the type is "commit", not "blob" or "tree"
+        if mode_byte is _GITLINK:  # the type is "commit", not "blob" or "tree"
             child, path = record[14 : start + 1], record[start + 2 :]
         else:
             child, path = record[12 : start - 1], record[start:]
-        slash = path.rfind(b"/")
-        above, name = (path[:slash], path[slash + 1 :]) if slash >= 0 else (b"", path)
+        above, _, name = path.rpartition(b"/")
         while folder.path != above:
             if len(folders) == 1 or not _close(format_, folders, learned):
                 return None
@@ -214,8 +214,8 @@ def _fold(
             folder = _Folder(path, name, child)
             folders.append(folder)
             continue
-        folder.raw.append(mode + b" " + name + b"\0" + unhexlify(child))
-        if mode == b"160000":
+        folder.raw.append(mode + name + b"\0" + unhexlify(child))
+        if mode_byte is _GITLINK:
             digest = gitlink_digest(f"{format_}:{child.decode()}")
         else:
             known = blobs.get(child)

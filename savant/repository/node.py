@@ -27,6 +27,7 @@ its digest is recomputed and its bytes must be exactly what encoding their parse
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from itertools import pairwise
 from types import MappingProxyType
 from typing import Final, Literal, Protocol, TypeAlias
 
@@ -45,7 +46,8 @@ MODES: Final[tuple[Mode, ...]] = ("regular", "executable", "symlink", "gitlink",
 MODE_BYTES: Final[Mapping[Mode, bytes]] = MappingProxyType({mode: bytes([i]) for i, mode in enumerate(MODES)})
 
 _HEAD_BYTES: Final = 5
-_LENGTHS: Final = [size.to_bytes(4, "big") for size in range(256)]
+_MANY_LENGTHS: Final = 1024
+_LENGTHS: Final = [size.to_bytes(4, "big") for size in range(_MANY_LENGTHS)]
 _NOT_NAMES: Final = frozenset({b"", b".", b".."})
 
 
@@ -116,19 +118,21 @@ def encode_entries(entries: Iterable[tuple[bytes, bytes, bytes]]) -> bytes:
     :raises RefusedInput: ``refused.bad-name`` for a name that no file can have; ``refused.duplicate-path``;
         ``refused.malformed-node`` for a digest that has not 32 bytes.
     """
-    parts = [HEADING]
-    previous = b""
-    for name, mode, digest in sorted(entries):
-        if name == previous and name:
-            raise RefusedInput("refused.duplicate-path", f"A folder lists {name!r} twice.")
-        previous = name
-        if name in _NOT_NAMES or b"/" in name or b"\0" in name:
+    rows = sorted(entries)
+    names = [name for name, _, _ in rows]
+    whole = b"\x01".join(names)  # looked at once for what no name may hold
+    if b"/" in whole or b"\0" in whole or not _NOT_NAMES.isdisjoint(names):
+        for name in names:
             check_name(name)
+    if len(set(names)) != len(names):
+        twice = next(name for name, other in pairwise(names) if name == other)
+        raise RefusedInput("refused.duplicate-path", f"A folder lists {twice!r} twice.")
+    for name, _, digest in rows:
         if len(digest) != RAW_BYTES:
             raise RefusedInput("refused.malformed-node", f"The digest of {name!r} has {len(digest)} bytes.")
-        size = len(name)
-        parts.append(mode + (_LENGTHS[size] if size < 256 else size.to_bytes(4, "big")) + name + digest)
-    return b"".join(parts)
+    if len(whole) < _MANY_LENGTHS:
+        return HEADING + b"".join([mode + _LENGTHS[len(name)] + name + digest for name, mode, digest in rows])
+    return HEADING + b"".join([mode + len(name).to_bytes(4, "big") + name + digest for name, mode, digest in rows])
 
 
 def parse_node(raw: bytes) -> Children:

@@ -31,6 +31,11 @@ _PIPELINE: Final = 400
 
 _CHUNK: Final = 1 << 18
 
+_BUFFER: Final = 1 << 20
+"""What a bulk read holds at once; larger than the header and content of every blob that is held whole."""
+
+_NEWLINE: Final = 0x0A
+
 
 class GitObject(msgspec.Struct, frozen=True):
     """One object: its id in hex, its type (``commit``, ``tree``, ``blob``, ``tag``) and its raw content."""
@@ -166,20 +171,35 @@ class BulkRead:
         if not self._oids:
             return
         stdout = self._stdout()
-        readline, read = stdout.readline, stdout.read
+        buffer = bytearray(_BUFFER)
+        view = memoryview(buffer)
+        start = end = 0
         for oid in self._oids:
-            header = readline()
-            size = int(header[len(oid) + 6 :]) if header.startswith(oid + b" blob ") else _size(header, oid)
+            while (line := buffer.find(b"\n", start, end)) < 0:
+                start, end = _fill(stdout, view, start, end)
+            is_plain = buffer.startswith(oid + b" blob ", start)
+            size = int(buffer[start + len(oid) + 6 : line]) if is_plain else _size(bytes(buffer[start:line]), oid)
+            start = line + 1
             if size < _CHUNK:
-                data = read(size + 1)
-                if len(data) != size + 1:
-                    raise _broken_off()
-                yield oid, raw_digest(memoryview(data)[:size]), size
+                while end - start <= size:
+                    start, end = _fill(stdout, view, start, end)
+                yield oid, raw_digest(view[start : start + size]), size
             else:
                 hasher = new_hasher()
-                for chunk in _chunks(stdout, size):
-                    hasher.update(chunk)
+                left = size
+                while left:
+                    if start == end:
+                        start, end = _fill(stdout, view, start, end)
+                    part = view[start : min(end, start + left)]
+                    hasher.update(part)
+                    start, left = start + len(part), left - len(part)
+                while start == end:
+                    start, end = _fill(stdout, view, start, end)
                 yield oid, hasher.digest(), size
+                size = 0
+            if buffer[start + size] != _NEWLINE:
+                raise _broken_off()
+            start += size + 1
 
     def chunks(self, *, max_bytes: int = MAX_OBJECT_BYTES) -> Iterator[tuple[bytes, int, Iterator[bytes]]]:
         """Each blob as ``(hex id, size, chunks)``; the chunks must be read before the next blob is asked for.
@@ -205,6 +225,16 @@ def _size(header: bytes, oid: bytes) -> int:
         raise missing(oid.decode())
     require_type(oid.decode(), fields[1].decode(), "blob")
     return int(fields[2])
+
+
+def _fill(stdout: IO[bytes], view: memoryview, start: int, end: int) -> tuple[int, int]:
+    """Move what is held to the front and read on behind it; where it begins and ends then."""
+    held = end - start
+    view[:held] = view[start:end]
+    count = stdout.readinto1(view[held:])  # type: ignore[attr-defined]  # a BufferedReader, as its start asked for
+    if not count:
+        raise _broken_off()
+    return 0, held + count
 
 
 def _chunks(stdout: IO[bytes], size: int) -> Iterator[bytes]:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import msgspec
 from msgspec import structs
 
 from admission.policy import policy_toml, starter_policy
@@ -54,8 +54,7 @@ RUN = (
 """The first attempt makes it a three and is sent back; the second one makes it a two."""
 
 
-@dataclass(frozen=True)
-class Recorded:
+class Recorded(msgspec.Struct, frozen=True):
     """A repository in which one run was recorded."""
 
     repo: Path

@@ -7,10 +7,10 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from savant.cli.app import run_command
@@ -38,8 +38,7 @@ def git(directory: Path, *arguments: str) -> str:
     return done.stdout.strip()
 
 
-@dataclass(frozen=True)
-class Ended:
+class Ended(msgspec.Struct, frozen=True):
     """How a command ended."""
 
     code: int
@@ -52,8 +51,7 @@ class Ended:
         return dict(json.loads(self.out))
 
 
-@dataclass(frozen=True)
-class Untouched:
+class Untouched(msgspec.Struct, frozen=True):
     """What must be as it was: the checkout's files and git's own state, worktree entries apart."""
 
     files: str

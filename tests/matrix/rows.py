@@ -7,8 +7,9 @@ listed with its reason: it is counted, and never passed over in silence.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
+
+import msgspec
 
 from tests.e2e import test_refusals as refusals
 from tests.e2e.conftest import Shop
@@ -18,15 +19,13 @@ from tests.matrix import proofs_seed as seed
 Proof: TypeAlias = Callable[[Shop], None]
 
 
-@dataclass(frozen=True, slots=True)
-class Later:
+class Later(msgspec.Struct, frozen=True):
     """What this version does not do yet, and why the row waits."""
 
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(msgspec.Struct, frozen=True):
     """One promise: its name, whether it was there from the beginning, and its proof."""
 
     name: str

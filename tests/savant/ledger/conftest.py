@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
 import pytest
 
 from savant.contracts import canonical
@@ -32,8 +33,7 @@ class RunnerNote(Document, frozen=True, kw_only=True, tag="savant.runner.note/v1
     text: Text
 
 
-@dataclass(frozen=True)
-class Evidence:
+class Evidence(msgspec.Struct, frozen=True):
     """What a verifier is handed."""
 
     lines: tuple[bytes, ...]

@@ -545,6 +545,32 @@ def test_a_supervisor_that_cannot_start_is_typed(tmp_path: Path, shell: Make, mo
         assert runner.run(shell("exit 0")).is_success
 
 
+def test_a_warm_supervisor_serves_the_first_command(tmp_path: Path, shell: Make) -> None:
+    """It may be started by a thread that ends, and is one supervisor however often it is asked for."""
+    with SupervisedRunner(tmp_path / "scratch") as runner:
+        starter = threading.Thread(target=runner.warm)
+        starter.start()
+        starter.join()
+        session = runner._session
+        runner.warm()
+        assert session is not None
+        assert runner._session is session
+        assert runner.run(shell("exit 3")).exit_status == 3
+        assert runner._session is session
+
+
+def test_a_runner_that_was_only_warmed_closes_in_order(tmp_path: Path) -> None:
+    """The supervisor, ready or not, ends by itself; a closed runner starts none."""
+    runner = SupervisedRunner(tmp_path / "scratch")
+    runner.warm()
+    session = runner._session
+    assert session is not None
+    runner.close()
+    assert session.process.returncode == 0
+    runner.warm()
+    assert runner._session is None
+
+
 def test_a_scratch_that_cannot_be_written_is_typed(tmp_path: Path, shell: Make) -> None:
     """A file where the scratch folder should be is a disk error, before anything is started."""
     (tmp_path / "file").write_bytes(b"")

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from savant.process import supervisor
+from savant.process import posix, supervisor
 
 
 @given(st.dictionaries(st.text(), st.text() | st.integers() | st.lists(st.text()) | st.none(), max_size=5))
@@ -95,10 +95,11 @@ def test_descendants_are_found_with_and_without_the_children_file(monkeypatch: p
 
 def test_it_is_for_the_standard_library_alone() -> None:
     """The script runs isolated and without site packages, and refuses a main process that is not its parent."""
+    folder = Path(supervisor.__file__).parent
     ours, theirs = socket.socketpair()
     with ours, theirs:
         ended = subprocess.run(
-            [sys.executable, "-I", "-S", supervisor.__file__, str(theirs.fileno()), "1", "auto"],
+            [sys.executable, "-I", "-S", "-c", posix.START, str(folder), str(theirs.fileno()), "1", "auto"],
             pass_fds=[theirs.fileno()],
             env={},
             cwd="/",
