@@ -43,6 +43,30 @@ class Policy(Document, frozen=True, kw_only=True, tag="savant.driver.policy/v1")
     retryable_outcomes: Set[Outcome]
 
 
+class CallLimit(Part, frozen=True, kw_only=True):
+    """The most that one provider call may use, in tokens: what is set aside before the call is made."""
+
+    tokens_in: Count
+    tokens_out: Count
+
+
+class Price(Part, frozen=True, kw_only=True):
+    """What a million tokens of a model cost, in millionths of the currency unit: read, read from a cache, written."""
+
+    input_microunits: Count
+    cached_microunits: Count
+    output_microunits: Count
+
+
+class Accounting(Document, frozen=True, kw_only=True, tag="savant.driver.accounting/v1"):
+    """How the calls of a run are counted, fixed before the first one. ``price`` is null where none is configured."""
+
+    provider: Name
+    model: Text
+    call: CallLimit
+    price: Price | None
+
+
 class ReadinessItem(Part, frozen=True, kw_only=True):
     """One thing a run needs, whether it is there, and the command that supplies it."""
 
@@ -94,4 +118,4 @@ class Receipt(Document, frozen=True, kw_only=True, tag="savant.driver.receipt/v1
     limitations: tuple[Limitation, ...]
 
 
-DOCUMENTS: Final[tuple[type[Document], ...]] = (Policy, Readiness, Savepoint, Receipt)
+DOCUMENTS: Final[tuple[type[Document], ...]] = (Policy, Accounting, Readiness, Savepoint, Receipt)

@@ -28,6 +28,15 @@ class HistoryEntry(msgspec.Struct, frozen=True):
     observed: Observed
 
 
+class Record(msgspec.Struct, frozen=True):
+    """One record of any run; ``entry`` is None where its kind was not asked for."""
+
+    run_id: str
+    seq: int
+    observed: Observed
+    entry: HistoryEntry | None
+
+
 class RunHistory(msgspec.Struct):
     """The records of one run, in ledger order."""
 
@@ -86,6 +95,37 @@ class RunHistory(msgspec.Struct):
         return self.last(RunClose) is not None
 
 
+def read_records(
+    lines: Iterable[bytes],
+    registry: Registry,
+    bodies: Bodies | None,
+    *,
+    kinds: frozenset[str] | None = None,
+    only: str | None = None,
+    first_seq: int = 0,
+) -> Iterator[Record]:
+    """The records that belong to a run, in ledger order.
+
+    :param lines: ledger lines from ``first_seq`` on.
+    :param kinds: the kinds whose bodies are accepted; None for all of them.
+    :param only: the id of the one run that is wanted.
+    :raises SavantError: when a line or a body that is wanted cannot be accepted.
+    """
+    for seq, line in enumerate(lines, first_seq):
+        payload, _, _ = parse_envelope(line)
+        statement = parse_statement(payload)
+        predicate = statement.predicate
+        if predicate.run is None or (only is not None and predicate.run != only):
+            continue
+        entry = None
+        if kinds is None or predicate.body_kind in kinds:
+            body = accept_body(statement, registry, bodies)
+            if body is None:
+                raise Unverifiable("unverifiable.body-missing", f"The body of record {seq} is not here.")
+            entry = HistoryEntry(seq, predicate.role, predicate.body_kind, body, predicate.observed)
+        yield Record(predicate.run, seq, predicate.observed, entry)
+
+
 def read_runs(
     lines: Iterable[bytes], registry: Registry, bodies: Bodies | None, *, only: str | None = None, first_seq: int = 0
 ) -> Iterator[RunHistory]:
@@ -96,17 +136,9 @@ def read_runs(
     :raises SavantError: when a line or a body cannot be accepted.
     """
     runs: dict[str, RunHistory] = {}
-    for seq, line in enumerate(lines, first_seq):
-        payload, _, _ = parse_envelope(line)
-        statement = parse_statement(payload)
-        predicate = statement.predicate
-        if predicate.run is None or (only is not None and predicate.run != only):
-            continue
-        body = accept_body(statement, registry, bodies)
-        if body is None:
-            raise Unverifiable("unverifiable.body-missing", f"The body of record {seq} is not here.")
-        history = runs.setdefault(predicate.run, RunHistory(predicate.run))
-        history.entries.append(HistoryEntry(seq, predicate.role, predicate.body_kind, body, predicate.observed))
+    for record in read_records(lines, registry, bodies, only=only, first_seq=first_seq):
+        if record.entry is not None:
+            runs.setdefault(record.run_id, RunHistory(record.run_id)).entries.append(record.entry)
     yield from runs.values()
 
 

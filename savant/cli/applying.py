@@ -18,6 +18,7 @@ from candidateapply.undo import Undone
 from driver.admit import Admission
 from driver.documents import RunDisposition
 from driver.history import read_runs
+from driver.indexing import disposition_after
 from driver.recorder import Recorder
 from driver.run import Applied, Apply
 from driver.step import Run, present
@@ -96,15 +97,7 @@ def verify_chosen(
 
 def disposition_of(application: Application, verified: Verified) -> RunDisposition:
     """The run's disposition after an application."""
-    if application.receipt.document.disposition == "mismatch-restored":
-        return "apply-failed"
-    match verified.verification.document.status:
-        case "scope-compliant" if application.receipt.document.disposition == "applied":
-            return "applied-compliant"
-        case "uncertifiable" | "stale":
-            return "verification-failed"
-        case _:
-            return "applied-violated"
+    return disposition_after(application.receipt.document.disposition, verified.verification.document.status)
 
 
 def applier(bench: Workbench, target: str, on_mismatch: Literal["keep", "restore"], recorder: Recorder) -> Apply:

@@ -58,7 +58,7 @@ def apply(
         chosen = choose(bench, history)
         application, verified = apply_chosen(bench, chosen, place, on_mismatch, recorder)
         ending = disposition_of(application, verified)
-        _index(bench, history.run_id, ending)
+        _index(bench)
     code = exit_code(ending)
     receipt = application.receipt
     output.document(
@@ -284,7 +284,8 @@ def _new_place(bench: Workbench, run_id: str) -> Path:
     return root.parent / f"{root.name.removesuffix('.git')}-savant-{run_id[:8]}"
 
 
-def _index(bench: Workbench, run_id: str, ending: str) -> None:
-    from msgspec.structs import replace
+def _index(bench: Workbench) -> None:
+    from savant.cli.lookup import ledger_store, update_index
 
-    bench.database.upsert(replace(bench.database.find(run_id), disposition=ending))
+    with ledger_store(bench) as store:
+        update_index(bench, store)

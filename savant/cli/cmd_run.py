@@ -78,6 +78,7 @@ def _run(bench: Workbench, output: Output, flags: dict[str, Any]) -> int:
     from savant.cli.provision import provide
     from savant.cli.supplying import verify_unmentioned
 
+    bench.processes.warm()
     provision = provide(bench, _provider_flags(flags), flags["scope"])
     commit = provision.base or bench.repository.resolve_commit(flags["base"])
     snapshot = BaseSnapshot.take(bench.repository, commit, cache=bench.cache)
@@ -294,9 +295,9 @@ def _governed(
             progress=_Lines(output),
         )
         apply = _applier(bench, flags, recorder)
-        started_ms = bench.clock.now_ms()
         result = run_whole(inputs, ports, apply)
-        _index(bench, result, recorder, started_ms)
+        if opened is not None:
+            _index(bench, output)
     return result, run_id
 
 
@@ -308,25 +309,16 @@ def _applier(bench: Workbench, flags: dict[str, Any], recorder: Recorder) -> App
     return applier(bench, flags["apply_to"], flags["on_mismatch"], recorder)
 
 
-def _index(bench: Workbench, result: RunResult, recorder: Recorder, started_ms: int) -> None:
-    """Add the run to the index of runs."""
-    from savant.store.database import RunRow
+def _index(bench: Workbench, output: Output) -> None:
+    """Bring the run database up to the end of the ledger. The run is over and recorded: a failure only delays it."""
+    from savant.cli.lookup import ledger_store, update_index
+    from savant.contracts.errors import SavantError
 
-    if recorder.first_seq is None:
-        return
-    session = result.run.inputs.session.document
-    bench.database.upsert(
-        RunRow(
-            run_id=recorder.run_id,
-            started_at_ms=started_ms,
-            objective=session.objective,
-            base_commit=session.base_commit,
-            disposition=result.disposition,
-            candidate_digest=result.receipt.document.candidate_digest,
-            ledger_first_seq=recorder.first_seq,
-            ledger_last_seq=recorder.last_seq,
-        )
-    )
+    try:
+        with ledger_store(bench) as store:
+            update_index(bench, store)
+    except SavantError as error:
+        output.progress(f"the run is recorded, but not listed yet: {error.message} {error.fix}".rstrip())
 
 
 @contextmanager

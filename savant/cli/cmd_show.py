@@ -15,6 +15,7 @@ from savant.cli.render import Output, short, table
 if TYPE_CHECKING:
     from driver.history import RunHistory
     from savant.cli.workbench import Workbench
+    from savant.store.database import RunRow
 
 
 def patch_bytes(bench: Workbench, history: RunHistory) -> bytes:
@@ -102,16 +103,16 @@ def _coloured(text: str) -> None:
 @click.option("--limit", type=click.IntRange(1, 10_000), default=20)
 @format_option
 def runs(repo: str, limit: int, format_: str) -> int:
-    """Print the index of runs; it is rebuilt from the ledger when it is empty."""
-    from savant.cli.lookup import ledger_store, rebuild_index
+    """Print the index of runs, brought up to the end of the ledger first."""
+    from savant.cli.lookup import ledger_store, update_index
     from savant.cli.workbench import Workbench
 
     output = Output(as_json=format_ == "json")
     with Workbench(repo) as bench:
-        rows = bench.database.list(limit=limit) if bench.has_ledger() else ()
-        if not rows and bench.has_ledger():
+        rows: tuple[RunRow, ...] = ()
+        if bench.has_ledger():
             with ledger_store(bench) as store:
-                rebuild_index(bench, store)
+                update_index(bench, store)
             rows = bench.database.list(limit=limit)
     output.document(
         "runs",

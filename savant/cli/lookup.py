@@ -7,8 +7,8 @@ from contextlib import contextmanager
 
 import msgspec
 
-from driver.documents import Receipt as RunReceipt
 from driver.history import RunHistory, read_runs
+from driver.index import Lines, follow
 from runner.content import CandidateTree
 from runner.documents import Candidate
 from runner.snapshot import BaseSnapshot
@@ -17,7 +17,6 @@ from savant.contracts.document import Sealed
 from savant.contracts.errors import UsageError
 from savant.ledger.sqlitestore import SqliteStore
 from savant.store.database import RunRow
-from synthesis.documents import Session
 
 LATEST = "latest"
 
@@ -50,11 +49,8 @@ def find_run(bench: Workbench, prefix: str) -> FoundRun:
     :raises Unverifiable: ``unverifiable.no-ledger``; what the ledger cannot show.
     """
     with ledger_store(bench) as store:
-        try:
-            row = _find(bench, prefix)
-        except UsageError:
-            rebuild_index(bench, store)
-            row = _find(bench, prefix)
+        update_index(bench, store)
+        row = bench.database.latest() if prefix == LATEST else bench.database.find(prefix.lower())
         last = store.tail().size if row.ledger_last_seq is None else row.ledger_last_seq + 1
         found = read_runs(
             store.lines(row.ledger_first_seq, max(last, store.tail().size)),
@@ -69,30 +65,13 @@ def find_run(bench: Workbench, prefix: str) -> FoundRun:
     return FoundRun(row, history)
 
 
-def _find(bench: Workbench, prefix: str) -> RunRow:
-    return bench.database.latest() if prefix == LATEST else bench.database.find(prefix.lower())
+def update_index(bench: Workbench, store: SqliteStore) -> None:
+    """Bring the run database up to the end of the ledger.
 
-
-def rebuild_index(bench: Workbench, store: SqliteStore) -> None:
-    """Make the index of runs anew from the ledger."""
-    runs = read_runs(store.lines(0, store.tail().size), bench.registry, bench.store)
-    bench.database.rebuild(row_of(history) for history in runs)
-
-
-def row_of(history: RunHistory) -> RunRow:
-    """The index row of a run's records."""
-    session, receipt = history.last(Session), history.last(RunReceipt)
-    candidate = history.last(Candidate)
-    return RunRow(
-        run_id=history.run_id,
-        started_at_ms=history.entries[0].observed.at_ms,
-        objective="" if session is None else session.document.objective,
-        base_commit="" if session is None else session.document.base_commit,
-        disposition=None if receipt is None else receipt.document.disposition,
-        candidate_digest=None if candidate is None else candidate.digest,
-        ledger_first_seq=history.entries[0].seq,
-        ledger_last_seq=history.entries[-1].seq,
-    )
+    :raises PortError: ``port.run-database``.
+    :raises SavantError: when a record that is new cannot be accepted.
+    """
+    follow(bench.database, Lines(store.tail().size, store.lines), bench.registry, bench.store)
 
 
 def candidate_of(history: RunHistory) -> Sealed[Candidate]:

@@ -60,8 +60,8 @@ class Observed(Part, frozen=True, kw_only=True):
     """What was seen while the document came to be. Informational: order is ``seq``, never ``at_ms``.
 
     What nobody reported is null. ``tokens_in`` counts the cached tokens too. Costs are millionths of the provider's
-    currency unit; ``cost_notional`` says that a subscription pays for the call. ``containment`` is what the foreign commands behind the
-    document had at least, null where there were none. ``attachments`` has at most 32 entries.
+    currency unit; ``cost_notional`` says that a subscription pays for the call. ``containment`` is what the foreign
+    commands behind the document had at least, null where there were none. ``attachments`` has at most 32 entries.
     """
 
     at_ms: Milliseconds
