@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from commandprovider.logins import Unusable, read_login
+from commandprovider.logins import PUBLIC, Unusable, read_login
 from commandprovider.redaction import MIN_SECRET_BYTES, Redactor
 from commandprovider.secrets import NO_SECRETS, Secrets, is_secret_name, redactor, write_files
 
@@ -226,7 +226,7 @@ def _from_cloud(
         if not isinstance(found, Unusable):
             files.append((name, found.raw))
             found_files.append(f"~/{name}")
-    if not environment and not files:
+    if not environment and all(name in PUBLIC for name, _ in files):
         return Unusable("it is switched on, and none of its credentials is there")
     return Secrets(
         environment=tuple(environment),
