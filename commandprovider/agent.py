@@ -43,7 +43,6 @@ from savant.process.identity import executable_digest
 from savant.process.port import Command, Limits
 
 MAX_PROMPT_BYTES: Final = 384 * 1024
-PROBE_MS: Final = 30_000
 PROBE_BYTES: Final = 64 * 1024
 NATIVE_MAGIC: Final = (b"\x7fELF", b"\xcf\xfa\xed\xfe", b"\xca\xfe\xba\xbe")
 """How a program that needs no interpreter begins: ELF, Mach-O, a universal Mach-O."""
@@ -203,11 +202,15 @@ def probe_version(profile: Profile, located: Located, host: ToolHost) -> str:
                 argv=(str(located.executable), *profile.probe.argv),
                 cwd=home,
                 env=allowed_environment({}, (), home, home / "tmp", {"PATH": host.search_path}),
-                limits=Limits(wall_ms=PROBE_MS, stdout_bytes=PROBE_BYTES, stderr_bytes=PROBE_BYTES, grace_ms=500),
+                limits=Limits(
+                    wall_ms=profile.probe.deadline_ms, stdout_bytes=PROBE_BYTES, stderr_bytes=PROBE_BYTES, grace_ms=500
+                ),
+                stdin=profile.probe.stdin.encode(),
             )
         )
     said = ended.stdout.decode("utf-8", "replace")
-    found = re.search(profile.probe.pattern, said, re.MULTILINE) if ended.verdict == "exited" else None
+    is_over = ended.verdict == "exited" or (ended.verdict == "timed-out" and profile.probe.stdin != "")
+    found = re.search(profile.probe.pattern, said, re.MULTILINE) if is_over else None
     if found is None:
         how = ended.verdict if ended.verdict != "exited" else f"exit status {ended.exit_status}"
         raise PortError(

@@ -18,7 +18,6 @@ from commandprovider.profiles.llm import LLM
 from commandprovider.profiles.minisweagent import MINI_SWE_AGENT
 from commandprovider.profiles.model import OUTCOMES, RETRYABLE, Capability, Invocation, Profile, Source
 from commandprovider.profiles.opencode import OPENCODE
-from commandprovider.profiles.probe import is_tested, native_program, version_of
 from commandprovider.profiles.render import Rendered, invocation_of, render
 
 _ALL: Final = (CLAUDE, CODEX, GEMINI, CLAUDE_ACP, CODEX_ACP, OPENCODE, AIDER, MINI_SWE_AGENT, LLM)
@@ -36,8 +35,5 @@ __all__ = (
     "Rendered",
     "Source",
     "invocation_of",
-    "is_tested",
-    "native_program",
     "render",
-    "version_of",
 )

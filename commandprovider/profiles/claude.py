@@ -13,12 +13,16 @@ FAILURES: Final = (
     Failure("event", "408", "timeout", "api_error_status"),
     Failure("event", "413", "context-overflow", "api_error_status"),
     Failure("event", "prompt_too_long", "context-overflow", "terminal_reason"),
+    Failure("event", "connection_failed", "network", "api_error"),
+    Failure("event", "max_output_tokens", "output-too-long", "api_error"),
     Failure("event", "aborted_[a-z_]+", "cancelled", "terminal_reason"),
     Failure("event", "error_max_turns", "turn-limit", "subtype"),
     Failure("event", "error_max_budget_usd", "budget", "subtype"),
     Failure("event", "error_max_structured_output_retries", "malformed-output", "subtype"),
     Failure("error", r"^(API Error: )?Prompt is too long", "context-overflow"),
-    Failure("error", r"^Not logged in|^Invalid API key|^OAuth token|^Please run /login", "auth"),
+    Failure(
+        "error", r"^Not logged in|^Invalid API key|^OAuth token|^Please run /login|^Failed to authenticate", "auth"
+    ),
     Failure("error", r"^You've hit your .*limit|^Claude (AI|Code) usage limit reached", "rate-limited"),
     Failure("error", r"^Credit balance is too low", "budget"),
     Failure("error", r"^(API Error: )?Request timed out", "timeout"),

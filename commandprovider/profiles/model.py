@@ -198,12 +198,14 @@ class Probe(msgspec.Struct, frozen=True):
     :param pattern: its group ``version`` is two or three numbers with dots; searched in standard output.
     :param tested: the first version of the range, and the first one after it.
     :param stdin: what it is asked on standard input; an agent that does not end after its answer is ended.
+    :param deadline_ms: how long it may take.
     """
 
     argv: tuple[str, ...]
     pattern: str
     tested: tuple[str, str]
     stdin: str = ""
+    deadline_ms: int = 30_000
 
 
 class Native(msgspec.Struct, frozen=True):
