@@ -16,6 +16,7 @@ def registry() -> Registry:
     import runner.documents as runner
     import savant.identity.documents as identity
     import savant.ledger.documents as ledger
+    import savant.process.documents as process
     import synthesis.documents as synthesis
 
     modules = (
@@ -29,5 +30,6 @@ def registry() -> Registry:
         driver,
         identity,
         ledger,
+        process,
     )
     return Registry(type_ for module in modules for type_ in module.DOCUMENTS)
