@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from commandprovider.redaction import MARK, Redactor
 from providerport.documents import Capabilities, Result
 from providerport.port import Call, Observer, Provider, ProviderFailure, Usage, Workspace
+from savant.contracts.containment import Containment
 from savant.contracts.errors import RefusedInput
 from savant.files.paths import to_text
 
@@ -42,7 +43,7 @@ class GuardedProvider:
         :raises ProviderFailure: as the provider does, without secrets; ``invalid-output``/``denied`` when the answer
             or the candidate holds one.
         """
-        observer = _RedactedObserver(call.observer, self._redactor)
+        observer: Observer = _RedactedObserver(call.observer, self._redactor)
         try:
             result = self._provider.execute(replace(call, observer=observer))
         except ProviderFailure as failure:
@@ -107,5 +108,5 @@ class _RedactedObserver:
     def usage(self, usage: Usage) -> None:
         self._observer.usage(usage)
 
-    def processes(self, *, survivors: int, remaining: int) -> None:
-        self._observer.processes(survivors=survivors, remaining=remaining)
+    def processes(self, *, survivors: int, remaining: int, containment: Containment | None = None) -> None:
+        self._observer.processes(survivors=survivors, remaining=remaining, containment=containment)

@@ -14,11 +14,13 @@ from commandprovider.wire import WirePlan, WireStep, plan_of, result_of
 from providerport.documents import Capabilities, GenerationClaim, Request, Result
 from providerport.port import Call, Provider, ProviderFailure, Usage, Workspace
 from runner.workspace import CandidateWorkspace
+from savant.contracts.containment import Containment
 from savant.contracts.document import Sealed
 
 KEY = "sk-ant-0123456789abcdef"
 REDACTOR = Redactor([("AGENT_KEY", KEY.encode())])
 MARKER = f"[{MARK}:AGENT_KEY]"
+CONTAINED = Containment(level="S3", layers=(), network="none")
 Act = Callable[[Call], Result]
 
 
@@ -28,7 +30,7 @@ class Notes:
     def __init__(self) -> None:
         self.lines: list[str] = []
         self.used: list[Usage] = []
-        self.counted = (0, 0)
+        self.counted: list[tuple[int, int, Containment | None]] = []
 
     def note(self, text: str) -> None:
         self.lines.append(text)
@@ -36,8 +38,8 @@ class Notes:
     def usage(self, usage: Usage) -> None:
         self.used.append(usage)
 
-    def processes(self, *, survivors: int, remaining: int) -> None:
-        self.counted = (survivors, remaining)
+    def processes(self, *, survivors: int, remaining: int, containment: Containment | None = None) -> None:
+        self.counted.append((survivors, remaining, containment))
 
 
 class Scripted:
@@ -115,13 +117,18 @@ def test_what_holds_no_secret_passes_as_it_is(call: Call, notes: Notes) -> None:
         call.workspace.set_gitlink(b"sub", "1" * 40)
         call.observer.note("working")
         call.observer.usage(Usage(1, 2, 3))
-        call.observer.processes(survivors=1, remaining=0)
+        call.observer.processes(survivors=1, remaining=0, containment=CONTAINED)
+        call.observer.processes(survivors=0, remaining=2)
         return generated(call)
 
     provider = GuardedProvider(Scripted(act), REDACTOR)
     assert provider.execute(call) == generated(call)
     assert provider.describe().provider == "agent"
-    assert (notes.lines, notes.used, notes.counted) == (["working"], [Usage(1, 2, 3)], (1, 0))
+    assert (notes.lines, notes.used, notes.counted) == (
+        ["working"],
+        [Usage(1, 2, 3)],
+        [(1, 0, CONTAINED), (0, 2, None)],
+    )
 
 
 @pytest.mark.parametrize("said", [f"I used {KEY}", f"I used {MARKER}"])
