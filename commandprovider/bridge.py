@@ -305,7 +305,8 @@ class AgentProvider:
                 extra=dict(rendered.environment),
                 reads=reads,
             )
-            files = _written(home, self._agent.config.sealed.document.max_stdout_bytes)
+            written = _written(home, self._agent.config.sealed.document.max_stdout_bytes)
+            files = {name: self._host.redactor.redact_values(raw) for name, raw in written.items()}
         call.observer.usage(read_usage(profile, ended, files))
         return read_answer(profile, capability, ended, files)
 
