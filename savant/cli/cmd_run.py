@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from driver.recorder import Recorder
     from driver.run import Apply, RunResult
     from runner.normalise import Normaliser
+    from savant.cli.agents import AgentFlags
     from savant.cli.provision import Provision
     from savant.cli.workbench import Workbench
 
@@ -36,6 +37,23 @@ SHOWN_DIRTY = 5
 @click.argument("objective", required=False, default="")
 @repository_option
 @click.option("--base", default="HEAD", help="The revision to start from (default: HEAD).")
+@click.option("--agent", metavar="NAME", help="A coding agent as provider; savant providers lists them.")
+@click.option(
+    "--agent-mode", type=click.Choice(["answer", "workspace", "acp"]), help="How it works (default: in a copy)."
+)
+@click.option("--model", metavar="NAME", help="The agent's model (default: its own).")
+@click.option("--planning", type=click.Choice(["agent", "host"]), help="Who plans (default: the agent; host: --scope).")
+@click.option(
+    "--interpretation",
+    type=click.Choice(["host", "agent"]),
+    help="Who interprets the task (default: host).",
+)
+@click.option(
+    "--disclose",
+    multiple=True,
+    metavar="PATTERN",
+    help="Show the agent these instruction files of the repository.",
+)
 @click.option("--recipe", multiple=True, metavar="CMD", help="A deterministic tool as provider; may be repeated.")
 @click.option("--on-failure", multiple=True, metavar="CHECK=CMD", help="A recipe step for when that check failed.")
 @click.option("--provider", metavar="CMD", help="A command that speaks the wire (docs/contracts/commandprovider.md).")
@@ -123,6 +141,38 @@ def _provider_flags(flags: dict[str, Any]) -> Any:
         max_output_bytes=flags["max_output"],
         from_commit=flags["from_commit"],
         patch=flags["patch"],
+        agent=_agent_flags(flags),
+    )
+
+
+def _agent_flags(flags: dict[str, Any]) -> AgentFlags | None:
+    """What was typed about an agent.
+
+    :raises UsageError: ``usage.agent-flag`` when no agent was named.
+    """
+    if flags["agent"] is None:
+        stray = next((name for name in ("agent_mode", "model", "planning", "interpretation") if flags[name]), None)
+        if stray is None and not flags["disclose"]:
+            return None
+        from savant.contracts.errors import UsageError
+
+        raise UsageError(
+            "usage.agent-flag",
+            f"--{(stray or 'disclose').replace('_', '-')} is for a run with --agent.",
+            untouched="Nothing was called.",
+            fix="Name one: --agent claude",
+        )
+    from savant.cli.agents import AgentFlags
+
+    return AgentFlags(
+        name=flags["agent"],
+        mode=flags["agent_mode"],
+        model=flags["model"],
+        planning=flags["planning"] or "agent",
+        interpretation=flags["interpretation"] or "host",
+        disclosed=flags["disclose"],
+        environment=flags["provider_env"],
+        max_output_bytes=flags["max_output"],
     )
 
 
@@ -140,6 +190,8 @@ def _announce(bench: Workbench, output: Output, inputs: RunInputs, rules: Rules,
     base = inputs.snapshot.document.document
     budgets = inputs.session.document.budgets
     output.progress(f"base {base.base_commit[:17]}  {provision.words}")
+    for line in provision.warnings:
+        output.progress(line)
     for line in _not_part_of_base(bench, inputs):
         output.progress(line)
     output.progress(f"sandbox {bench.processes.level}: none (own session, limits, every descendant ended)")

@@ -79,9 +79,11 @@ def ending_of_run(disposition: str, reason: str | None) -> str:
 
 
 def ending_of_error(error: SavantError) -> str:
-    """The ending of an error: the family of its code, application refusals apart."""
+    """The ending of an error: the family of its code, application refusals and missing agents apart."""
     if error.code.startswith(("refused.apply-", "conflict.apply-")):
         return "apply-failed"
+    if error.code in {"port.agent-missing", "port.agent-probe"}:
+        return "not-ready"
     if error.code.startswith(("refused.undo-", "conflict.undo-")):
         return "undo-refused"
     return error.family

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -37,6 +38,9 @@ from savant.repository.build import build_manifest
 from savant.repository.manifest import diff
 from synthesis.documents import Operation
 
+if TYPE_CHECKING:
+    from savant.cli.agents import AgentFlags
+
 MAX_PATCH_BYTES = 64 * 1024 * 1024
 
 
@@ -52,6 +56,7 @@ class ProviderFlags(msgspec.Struct, frozen=True, kw_only=True):
     max_output_bytes: int | None = None
     from_commit: str | None = None
     patch: str | None = None
+    agent: AgentFlags | None = None
 
 
 class Provision(msgspec.Struct, frozen=True):
@@ -59,6 +64,7 @@ class Provision(msgspec.Struct, frozen=True):
 
     :param missing_credentials: why a credential is missing and what supplies it, by agent.
     :param redactor: knows the credentials that the provider is given.
+    :param warnings: lines that a person should read before the run.
     """
 
     config: ResolvedConfig
@@ -67,6 +73,7 @@ class Provision(msgspec.Struct, frozen=True):
     words: str
     missing_credentials: Mapping[str, tuple[str, str]] = msgspec.field(default_factory=lambda: MappingProxyType({}))
     redactor: Redactor = msgspec.field(default_factory=Redactor)
+    warnings: tuple[str, ...] = ()
 
 
 def provide(bench: Workbench, flags: ProviderFlags, scope: Sequence[str]) -> Provision:
@@ -74,13 +81,13 @@ def provide(bench: Workbench, flags: ProviderFlags, scope: Sequence[str]) -> Pro
 
     :raises UsageError: ``usage.provider`` unless exactly one kind is named; ``usage.scope-import``.
     """
-    chosen = [bool(flags.recipe), flags.provider is not None, flags.from_commit is not None, flags.patch is not None]
-    if sum(chosen) != 1:
+    named = (flags.provider, flags.from_commit, flags.patch, flags.agent)
+    if bool(flags.recipe) + sum(flag is not None for flag in named) != 1:
         raise UsageError(
             "usage.provider",
-            "A run needs one provider: --recipe, --provider, --from-commit or --patch.",
+            "A run needs one provider: --agent, --recipe, --provider, --from-commit or --patch.",
             untouched="Nothing was called.",
-            fix='For a deterministic tool: savant run "..." --recipe "ruff check --fix"',
+            fix='savant run "..." --agent claude, or with a tool: savant run "..." --recipe "ruff check --fix"',
         )
     if scope and (flags.from_commit is not None or flags.patch is not None):
         raise UsageError(
@@ -95,6 +102,10 @@ def provide(bench: Workbench, flags: ProviderFlags, scope: Sequence[str]) -> Pro
         ambient=bench.places.environment,
         search_path=bench.places.search_path,
     )
+    if flags.agent is not None:
+        from savant.cli.agents import provide_agent
+
+        return provide_agent(bench, flags.agent, scope, host)
     if flags.recipe:
         return _recipe(bench, flags, scope, host)
     if flags.provider is not None:
