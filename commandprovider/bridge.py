@@ -37,7 +37,7 @@ from commandprovider.wire import (
     result_of,
 )
 from providerport.documents import Capabilities, GenerationClaim, Result
-from providerport.port import BaseReader, Call, ProviderFailure
+from providerport.port import NOTHING_USED, BaseReader, Call, ProviderFailure
 from savant.contracts.document import seal
 from savant.contracts.errors import InternalError, RefusedInput, SavantError
 from savant.files.atomic import read_optional
@@ -96,6 +96,7 @@ class AgentProvider:
     # --- interpretation and planning
 
     def _taken_as_written(self, call: Call) -> Result:
+        call.observer.usage(NOTHING_USED)
         return fixed_interpretation(call.request, source="agent", intent=AGENT_INTENT, limitations=self._limitations())
 
     def _interpret(self, call: Call) -> Result:
@@ -124,6 +125,7 @@ class AgentProvider:
         return tuple(Limitation(source="agent", text=text, blocking=False) for text in found)
 
     def _planned_by_host(self, call: Call) -> Result:
+        call.observer.usage(NOTHING_USED)
         interpretation = _interpretation(call)
         promise = self._agent.config.sealed.document.promise
         made = fixed_plan(call.request, steps=[interpretation.objective], promise=promise)
@@ -307,7 +309,8 @@ class AgentProvider:
             )
             written = _written(home, self._agent.config.sealed.document.max_stdout_bytes)
             files = {name: self._host.redactor.redact_values(raw) for name, raw in written.items()}
-        call.observer.usage(read_usage(profile, ended, files))
+        used = read_usage(profile, ended, files)
+        call.observer.usage(replace(used, is_notional=self._host.secrets.billing == "subscription"))
         return read_answer(profile, capability, ended, files)
 
 

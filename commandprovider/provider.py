@@ -20,6 +20,7 @@ from commandprovider.tool import ToolHost, require_status, run_tool
 from commandprovider.wire import (
     WireAnswer,
     WireEdit,
+    WireUsage,
     encode_request,
     interpretation_of,
     parse_answer,
@@ -28,7 +29,7 @@ from commandprovider.wire import (
     review_of,
 )
 from providerport.documents import Capabilities, GenerationClaim, Result
-from providerport.port import Call, ProviderFailure, Workspace
+from providerport.port import NOTHING_USED, Call, ProviderFailure, Usage, Workspace
 from savant.contracts.document import seal
 from savant.contracts.errors import InternalError, RefusedInput
 from savant.contracts.scalars import as_set
@@ -38,14 +39,19 @@ from savant.files.paths import to_raw
 class CommandProvider:
     """Speaks the wire with one configured command."""
 
-    def __init__(self, config: ResolvedConfig, host: ToolHost) -> None:
+    def __init__(self, config: ResolvedConfig, host: ToolHost, *, reports_usage: bool = False) -> None:
+        """Speak with the configured command.
+
+        :param reports_usage: what the person says of the command: every answer of it tells what the call used.
+        """
         self._config = config
         self._host = host
+        self._reports_usage = reports_usage
         self._claimed = config.sealed.document.operations
 
     def describe(self) -> Capabilities:
         """What the configuration claims, with the host's own answers added."""
-        base = capabilities_of(self._config)
+        base = capabilities_of(self._config, reports_usage=self._reports_usage)
         return replace(base, operations=as_set((*base.operations, "interpretation", "planning")))
 
     def execute(self, call: Call) -> Result:
@@ -56,6 +62,8 @@ class CommandProvider:
         request = call.request
         document = self._config.sealed.document
         if request.document.operation not in self._claimed:
+            if self._reports_usage:
+                call.observer.usage(NOTHING_USED)
             match request.document.operation:
                 case "interpretation":
                     return fixed_interpretation(request, source="command")
@@ -79,7 +87,10 @@ class CommandProvider:
             argv = self._config.sealed.document.argv
             ended = run_tool(self._host, self._config, call, argv, cwd=directory, stdin=encode_request(call.request))
             require_status(ended, argv[0], (0,))
-            return self._result(call, parse_answer(ended.stdout, call.request))
+            answer = parse_answer(ended.stdout, call.request)
+            if answer.usage is not None:
+                call.observer.usage(_usage(answer.usage))
+            return self._result(call, answer)
 
     @contextmanager
     def _directory(self, call: Call) -> Iterator[Path]:
@@ -114,6 +125,16 @@ class CommandProvider:
                 summary=answer.generation.summary[:4_000], declared_change_digest=None, declared_final_digest=None
             ),
         )
+
+
+def _usage(said: WireUsage) -> Usage:
+    return Usage(
+        tokens_in=said.tokens_in,
+        tokens_out=said.tokens_out,
+        cost_microunits=said.cost_microunits,
+        tokens_cached=said.tokens_cached,
+        is_notional=said.notional,
+    )
 
 
 def apply_edit(workspace: Workspace, edit: WireEdit) -> None:

@@ -10,7 +10,8 @@ and writes one JSON object to standard output, in UTF-8, with free white space, 
 
 with exactly one of ``interpretation``, ``plan``, ``review`` or ``generation`` (or ``failure``). Members inside may be
 left out; the host makes the canonical document and sets every identity and digest itself. A generation may list
-``edits``; a command that works in a copy of the candidate may just change files there.
+``edits``; a command that works in a copy of the candidate may just change files there. Beside any of them an answer may
+say what the call used: ``usage``.
 """
 
 from __future__ import annotations
@@ -149,6 +150,20 @@ class WireFailure(_Wire, frozen=True, kw_only=True):
     detail: str = ""
 
 
+class WireUsage(_Wire, frozen=True, kw_only=True):
+    """What the call used; a member that is not known is left out, never guessed.
+
+    ``tokens_cached`` are those of ``tokens_in`` that came from a cache. ``notional`` says that a subscription pays, so
+    that the cost is what the call would have cost.
+    """
+
+    tokens_in: int | None = None
+    tokens_out: int | None = None
+    tokens_cached: int | None = None
+    cost_microunits: int | None = None
+    notional: bool = False
+
+
 class WireAnswer(_Wire, frozen=True, kw_only=True):
     """The one document a provider writes."""
 
@@ -159,6 +174,7 @@ class WireAnswer(_Wire, frozen=True, kw_only=True):
     review: WireReview | None = None
     generation: WireGeneration | None = None
     failure: WireFailure | None = None
+    usage: WireUsage | None = None
 
 
 def encode_request(request: Sealed[Request]) -> bytes:

@@ -2,38 +2,60 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
+from driver.documents import Accounting
+from driver.history import RunHistory
+from driver.indexing import CALL_INTENT, usage_of
 from driver.inputs import RunPorts
+from driver.money import CallUse, Reservation, format_amount, tally
 from driver.session import SessionHost
-from providerport.documents import Request
+from providerport.documents import Capabilities, Receipt, Request
 from providerport.execute import Execution, execute
 from providerport.port import BaseReader, Provider, Workspace
 from savant.contracts.document import Sealed
 from savant.contracts.effects import Cancellation
-from synthesis.budgets import CallRecord, consume, tripped
+from savant.ledger.documents import Intent
+from synthesis.budgets import Consumption, consume, tripped
 from synthesis.commands import RecordCall, TripBreaker
+from synthesis.documents import Breaker, Budgets
 
 
 class ProviderCalls:
     """The calls of one run: their budget, their records, their receipts in order."""
 
-    def __init__(self, host: SessionHost, ports: RunPorts) -> None:
+    def __init__(self, host: SessionHost, ports: RunPorts, accounting: Accounting) -> None:
         self._host = host
         self._ports = ports
-        self._calls: list[CallRecord] = []
+        self._accounting = accounting
+        self.uses: list[CallUse] = []
         self.receipts: list[str] = []
+        self.refused = ""
+        """Why a budget forbade the last call that was to begin, for a person; empty while none did."""
 
     def begin(self, request: Sealed[Request]) -> bool:
-        """Count the call and record its intent; False when a budget forbids it, and the session then has failed."""
-        breaker = tripped(self._host.session.document.budgets, consume(self._calls))
+        """Count the call and record its intent; False when a budget forbids it, and the session then has failed.
+
+        What the call can use at most is set aside first: a call that could exceed a limit does not begin.
+        """
+        budgets, tallied = self._host.session.document.budgets, tally(self._accounting, self.uses)
+        consumption, next_call = consume(tallied.records), tallied.next_call
+        breaker = tripped(
+            budgets,
+            consumption,
+            next_tokens=next_call.tokens,
+            next_cost_microunits=next_call.cost_microunits or 0,
+        )
         if breaker is None and self._host.send(RecordCall(request.document.operation)) is not None:
             breaker = "calls"
         if breaker is not None:
+            self.refused = explain(breaker, budgets, consumption, next_call)
             self._host.send(TripBreaker(breaker))
             return False
         self._ports.recorder.record_once("provider-host", request)
         self._ports.recorder.intent(
             "provider-host",
-            f"provider.{request.document.operation}",
+            f"{CALL_INTENT}{request.document.operation}",
             subject=request.digest,
             deadline_ms=request.document.deadline_ms,
         )
@@ -63,14 +85,13 @@ class ProviderCalls:
         """Record what the call ended with; its lines go to the object store, by digest."""
         recorder = self._ports.recorder
         usage = execution.usage
-        tokens = None if usage is None else _sum(usage.tokens_in, usage.tokens_out)
-        self._calls.append(
-            CallRecord(
+        self.uses.append(
+            CallUse(
                 operation=request.document.operation,
-                duration_ms=execution.duration_ms,
                 deadline_ms=request.document.deadline_ms,
-                tokens=tokens,
-                cost_microunits=None if usage is None else usage.cost_microunits,
+                duration_ms=execution.duration_ms,
+                model=execution.capabilities.document.model,
+                usage=usage,
             )
         )
         recorder.record_once("provider-host", execution.capabilities)
@@ -90,5 +111,43 @@ class ProviderCalls:
         self.receipts.append(execution.receipt.digest)
 
 
-def _sum(first: int | None, second: int | None) -> int | None:
-    return None if first is None and second is None else (first or 0) + (second or 0)
+def uses_of(history: RunHistory) -> tuple[CallUse, ...]:
+    """The calls of a run as its records show them: what :attr:`ProviderCalls.uses` held, and calls that never ended."""
+    models = {claim.digest: claim.document.model for claim in history.all(Capabilities)}
+    uses: dict[int, CallUse] = {}
+    began: dict[str, int] = {}
+    for entry in history.entries:
+        match entry.body.document:
+            case Intent(operation=name, subject_digest=str(request)) if name.startswith(CALL_INTENT):
+                operation = history.by_digest(Request, request).document.operation
+                deadline_ms = entry.body.document.deadline_ms or 0
+                uses[entry.seq] = CallUse(operation, deadline_ms, None, "", None)
+                began[request] = entry.seq
+            case Receipt() as receipt if receipt.request_digest in began:
+                seq = began.pop(receipt.request_digest)
+                uses[seq] = replace(
+                    uses[seq],
+                    duration_ms=entry.observed.duration_ms,
+                    model=models.get(receipt.capabilities_digest, ""),
+                    usage=usage_of(entry.observed),
+                )
+            case _:
+                pass
+    return tuple(uses.values())
+
+
+def explain(breaker: Breaker, budgets: Budgets, consumption: Consumption, next_call: Reservation) -> str:
+    """Why no further call was made, in words; empty for a breaker whose name says it all."""
+    match breaker:
+        case "tokens":
+            return (
+                f"Of {budgets.tokens} tokens, {consumption.tokens} are used; "
+                f"the next call may use {next_call.tokens} and was not made."
+            )
+        case "cost" if budgets.cost_microunits is not None:
+            return (
+                f"Of {format_amount(budgets.cost_microunits)}, {format_amount(consumption.cost_microunits)} is spent; "
+                f"the next call may cost {format_amount(next_call.cost_microunits or 0)} and was not made."
+            )
+        case _:
+            return ""

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 import msgspec
 from msgspec import structs
 
+from driver.documents import CallLimit
 from driver.documents import Policy as DriverPolicy
 from evaluator.documents import EvaluatorConfig, NormaliserConfig
 from evaluator.documents import Policy as EvaluatorPolicy
@@ -33,6 +34,9 @@ DEFAULT_RETRIES: Final = 2
 DEFAULT_REPLANS: Final = 1
 DEFAULT_CALLS: Final = 12
 DEFAULT_WALL_CLOCK_MS: Final = 20 * 60 * 1000
+DEFAULT_CALL: Final = CallLimit(tokens_in=200_000, tokens_out=32_000)
+"""The worst case of a provider call where a project configures none: a large context window, filled once."""
+
 DEFAULT_CHECK_TIMEOUT_MS: Final = 10 * 60 * 1000
 MAX_CAPTURE_BYTES: Final = 4 * 1024 * 1024
 MAX_FINDINGS: Final = 20
@@ -54,6 +58,7 @@ class ProjectConfig(msgspec.Struct, frozen=True):
 
     domain: str = UNBOUND
     budgets: Budgets = DEFAULT_BUDGETS
+    call: CallLimit = DEFAULT_CALL
     toolchain: tuple[str, ...] = (".venv", "node_modules")
     environment: tuple[str, ...] = ()
     forbidden: tuple[str, ...] = ()

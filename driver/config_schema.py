@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from driver.config import (
     BUILT_IN,
+    DEFAULT_CALL,
     DEFAULT_CALLS,
     DEFAULT_REPLANS,
     DEFAULT_RETRIES,
@@ -19,6 +20,7 @@ from driver.config import (
     refused_key,
     split_command,
 )
+from driver.documents import CallLimit
 from evaluator.documents import NormaliserConfig
 from savant.contracts.errors import SavantError
 from savant.contracts.scalars import as_set
@@ -44,6 +46,8 @@ class _Budgets(_Table):
     wall_clock_minutes: Annotated[int, Field(ge=1, le=10_000)] = _DEFAULT_MINUTES
     tokens: Annotated[int, Field(ge=1, le=2**53 - 1)] | None = None
     cost_microunits: Annotated[int, Field(ge=1, le=2**53 - 1)] | None = None
+    call_tokens_in: Annotated[int, Field(ge=1, le=10**9)] = DEFAULT_CALL.tokens_in
+    call_tokens_out: Annotated[int, Field(ge=1, le=10**9)] = DEFAULT_CALL.tokens_out
 
 
 class _Check(_Table):
@@ -101,6 +105,7 @@ def parse_config(data: dict[str, Any]) -> ProjectConfig:
             tokens=budgets.tokens,
             cost_microunits=budgets.cost_microunits,
         ),
+        call=CallLimit(tokens_in=budgets.call_tokens_in, tokens_out=budgets.call_tokens_out),
         toolchain=tuple(model.reuse),
         environment=tuple(model.environment),
         forbidden=tuple(model.forbidden),

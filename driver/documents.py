@@ -59,9 +59,11 @@ class Price(Part, frozen=True, kw_only=True):
 
 
 class Accounting(Document, frozen=True, kw_only=True, tag="savant.driver.accounting/v1"):
-    """How the calls of a run are counted, fixed before the first one. ``price`` is null where none is configured."""
+    """How the calls of a run are counted, fixed before the first one.
 
-    provider: Name
+    ``price`` is for the calls of ``model``, which is empty for a provider that names none; null where there is none.
+    """
+
     model: Text
     call: CallLimit
     price: Price | None

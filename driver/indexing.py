@@ -203,14 +203,16 @@ def _end_call(writer: Writer, run: RunRow, entry: HistoryEntry, receipt: CallRec
             writer.put(*_messages(row.seq, attachment.digest, bodies))
 
 
-def usage_of(seen: Observed) -> Usage:
-    """The usage that a record observed."""
+def usage_of(seen: Observed) -> Usage | None:
+    """The usage that a record observed; None where the provider reported none."""
+    if seen.cost_notional is None:
+        return None
     return Usage(
         tokens_in=seen.tokens_in,
         tokens_out=seen.tokens_out,
         cost_microunits=seen.cost_microunits,
         tokens_cached=seen.tokens_cached,
-        is_notional=bool(seen.cost_notional),
+        is_notional=seen.cost_notional,
     )
 
 

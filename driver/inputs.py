@@ -9,6 +9,7 @@ from typing import Protocol
 import msgspec
 
 from admission.documents import Policy as AdmissionPolicy
+from driver.documents import Accounting
 from driver.documents import Policy as DriverPolicy
 from driver.recorder import Recorder
 from evaluator.documents import Policy as EvaluatorPolicy
@@ -36,6 +37,7 @@ class RunInputs(msgspec.Struct, frozen=True, kw_only=True):
 
     :param scope: patterns that the person limited the task to; empty for none.
     :param requester: who asked, as written in the task.
+    :param accounting: the worst case of a provider call, and its price.
     """
 
     session: Sealed[Session]
@@ -46,8 +48,16 @@ class RunInputs(msgspec.Struct, frozen=True, kw_only=True):
     closure: Sealed[Closure]
     identities: tuple[Sealed[Document], ...]
     provider_config: Sealed[Document]
+    accounting: Sealed[Accounting]
     scope: tuple[str, ...]
     requester: str
+
+    @property
+    def is_accounted(self) -> bool:
+        """Whether the accounting decides anything, or explains a number: it is recorded then."""
+        budgets = self.session.document.budgets
+        limited = budgets.tokens is not None or budgets.cost_microunits is not None
+        return limited or self.accounting.document.price is not None
 
 
 class RunPorts(msgspec.Struct, frozen=True, kw_only=True):

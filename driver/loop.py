@@ -23,6 +23,8 @@ def run_session(inputs: RunInputs, ports: RunPorts) -> tuple[Run, RunDisposition
     ports.recorder.record_once("evaluator", inputs.evaluator_policy)
     ports.recorder.record_once("admission", inputs.admission_policy)
     ports.recorder.record_once("driver", inputs.driver_policy)
+    if inputs.is_accounted:
+        ports.recorder.record_once("driver", inputs.accounting)
     ports.recorder.record_once("driver", inputs.session)
     while True:
         phase = run.host.state.phase

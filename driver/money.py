@@ -26,14 +26,11 @@ from synthesis.documents import Operation
 MILLION: Final = 1_000_000
 """Tokens that a price is for; microunits in a currency unit."""
 
-DEFAULT_CALL: Final = CallLimit(tokens_in=200_000, tokens_out=32_000)
-"""The worst case of a call where a project configures none: a large context window, filled and answered once."""
-
 _AMOUNT: Final = re.compile(r"(\d{1,9})(?:\.(\d{1,6}))?")
 
 
 class Reservation(msgspec.Struct, frozen=True):
-    """What is set aside for one call. ``cost_microunits`` is None where no price is known."""
+    """What is set aside for one call; ``cost_microunits`` is None where neither price nor an earlier cost is known."""
 
     tokens_in: int
     tokens_out: int
@@ -140,9 +137,8 @@ def tally(accounting: Accounting, uses: Iterable[CallUse]) -> Tally:
 
 def _reserve(limit: CallLimit, price: Price | None, largest_cost: int) -> Reservation:
     worst = worst_case(limit, price)
-    if worst.cost_microunits is None or worst.cost_microunits >= largest_cost:
-        return worst
-    return Reservation(worst.tokens_in, worst.tokens_out, largest_cost)
+    cost = max(worst.cost_microunits or 0, largest_cost)
+    return worst if cost == 0 else Reservation(worst.tokens_in, worst.tokens_out, cost)
 
 
 def _record(use: CallUse, accounting: Accounting, reserved: Reservation) -> CallRecord:

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from admission.documents import Policy as AdmissionPolicy
 from admission.policy import POLICY_PATH, read_policy, starter_policy
 from driver.config import CONFIG_PATH, ProjectConfig, driver_policy, evaluator_policy, read_config
+from driver.documents import Accounting, Price
 from driver.documents import Policy as DriverPolicy
 from driver.governed import obligations_of
 from driver.inputs import RunInputs
@@ -42,6 +43,8 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     retries: int | None = None
     replans: int | None = None
     calls: int | None = None
+    tokens: int | None = None
+    cost_microunits: int | None = None
     deadline_ms: int = DEFAULT_DEADLINE_MS
     ledger_mode: Literal["off", "record", "enforce"] = "enforce"
 
@@ -81,9 +84,19 @@ def people_at(snapshot: BaseSnapshot) -> People | None:
 
 
 def prepare(
-    asked: Asked, snapshot: BaseSnapshot, rules: Rules, *, provider_config: Sealed[Document], object_format: str
+    asked: Asked,
+    snapshot: BaseSnapshot,
+    rules: Rules,
+    *,
+    provider_config: Sealed[Document],
+    object_format: str,
+    model: str = "",
+    price: Price | None = None,
 ) -> RunInputs:
     """The precommitted half of a run.
+
+    :param model: what the provider says its model is; empty for none.
+    :param price: what that model costs; None where the person configured no price.
 
     :raises UsageError: ``usage.objective``, ``usage.requester``.
     :raises RefusedInput: ``refused.record``, ``refused.evaluator-policy``, ``refused.bad-pattern``.
@@ -134,6 +147,7 @@ def prepare(
         closure=closure,
         identities=(workspace, task, graph, closure),
         provider_config=provider_config,
+        accounting=seal(Accounting(model=model, call=rules.config.call, price=price)),
         scope=asked.scope,
         requester=asked.requester,
     )
@@ -145,12 +159,19 @@ def tighten(budgets: Budgets, asked: Asked) -> Budgets:
         budgets,
         retries=_least(budgets.retries, asked.retries),
         replans=_least(budgets.replans, asked.replans),
-        provider_calls=asked.calls if budgets.provider_calls is None else _least(budgets.provider_calls, asked.calls),
+        provider_calls=_lower(budgets.provider_calls, asked.calls),
+        tokens=_lower(budgets.tokens, asked.tokens),
+        cost_microunits=_lower(budgets.cost_microunits, asked.cost_microunits),
     )
 
 
 def _least(granted: int, asked: int | None) -> int:
     return granted if asked is None else min(granted, asked)
+
+
+def _lower(granted: int | None, asked: int | None) -> int | None:
+    """A limit that may be missing: asking for one where there is none lowers too."""
+    return asked if granted is None else _least(granted, asked)
 
 
 def command_checks(policy: EvaluatorPolicy) -> Sequence[EvaluatorConfig]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 
-from driver.documents import Readiness, ReadinessItem
+from driver.documents import Accounting, Readiness, ReadinessItem
+from driver.money import format_amount, worst_case
 from evaluator.documents import EvaluatorConfig, NormaliserConfig
 from synthesis.documents import Budgets
 
@@ -20,6 +21,7 @@ def assess(
     missing_tools: Mapping[str, str],
     project_normalisers: Sequence[NormaliserConfig] = (),
     missing_credentials: Mapping[str, tuple[str, str]] = MappingProxyType({}),
+    accounting: Accounting | None = None,
 ) -> Readiness:
     """The readiness of a run.
 
@@ -28,13 +30,49 @@ def assess(
     :param missing_tools: required check or normaliser -> why its tool cannot be found.
     :param project_normalisers: formatters that the repository itself names; they run unsandboxed like its checks.
     :param missing_credentials: agent -> why none of its credentials can be used, and the commands that supply one.
+    :param accounting: what one call may use at most, and its price; None where nothing is known of it.
     """
     named = [check.argv for check in project_checks] + [normaliser.argv for normaliser in project_normalisers]
     items = (
         *_items(budgets, reports_usage, named, policy_digest, is_trusted, missing_tools),
         *_credentials(missing_credentials),
+        *(_affordable(budgets, accounting) if reports_usage and accounting is not None else ()),
     )
     return Readiness(ready=all(item.ready for item in items), items=items)
+
+
+def _affordable(budgets: Budgets, accounting: Accounting) -> Iterator[ReadinessItem]:
+    """A limit of tokens or money has to hold one call at least, and money needs a price: else no call would be made."""
+    worst = worst_case(accounting.call, accounting.price)
+    limits = "call_tokens_in and call_tokens_out under [budgets] in .savant/config.toml"
+    if budgets.tokens is not None:
+        yield _item(
+            "tokens",
+            worst.tokens <= budgets.tokens,
+            "driver.budget-too-small",
+            f"The budget is {budgets.tokens} tokens, and one call may use {worst.tokens}.",
+            f"Allow at least {worst.tokens} tokens, or lower {limits}.",
+        )
+    if budgets.cost_microunits is None:
+        return
+    model = accounting.model or "PROVIDER"
+    cost = worst.cost_microunits
+    yield _item(
+        "price",
+        cost is not None,
+        "driver.price-missing",
+        f"The budgets limit money, and no price of {accounting.model or 'this provider'} is known.",
+        f'Add [prices."{model}"] with input_per_mtok and output_per_mtok to your config.toml.',
+    )
+    if cost is not None:
+        granted = format_amount(budgets.cost_microunits)
+        yield _item(
+            "cost",
+            cost <= budgets.cost_microunits,
+            "driver.budget-too-small",
+            f"The budget is {granted}, and one call may cost {format_amount(cost)}.",
+            f"Allow at least {format_amount(cost)}, or lower {limits}.",
+        )
 
 
 def _credentials(missing: Mapping[str, tuple[str, str]]) -> Iterator[ReadinessItem]:
@@ -57,7 +95,8 @@ def _items(
         reports_usage or not limited,
         "driver.usage-unreported",
         "The budgets limit tokens or money, and the provider does not report its usage.",
-        "Remove tokens and cost_microunits from .savant/config.toml, or use a provider that reports them.",
+        "Use a provider that reports them; or leave --tokens and --cost out, and tokens and cost_microunits in "
+        ".savant/config.toml.",
     )
     commands = "; ".join(" ".join(argv) for argv in named)
     yield _item(

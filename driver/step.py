@@ -80,7 +80,7 @@ class Run:
         self.inputs = inputs
         self.ports = ports
         self.host = SessionHost(inputs.session, ports.recorder)
-        self.calls = ProviderCalls(self.host, ports)
+        self.calls = ProviderCalls(self.host, ports, inputs.accounting.document)
         self.trace = Trace()
         self.base_results: BaseResults = {}
         self.steps = 0
@@ -204,7 +204,7 @@ def attempt(run: Run) -> Stop:
     run.ports.progress.say(f"attempt {state.expected_attempt}: generating")
     policy = run.inputs.driver_policy.document
     request = run.request("generation", current.document, policy.generation_deadline_ms, run.prior())
-    if not run.calls.begin(request):
+    if not _may_call(run, request):
         return None
     outcome = run_attempt(
         AttemptInputs(
@@ -265,9 +265,19 @@ def evaluate(run: Run) -> Stop:
     return evaluate_candidate(run)
 
 
+def _may_call(run: Run, request: Sealed[Request]) -> bool:
+    """Whether the budgets allow the call, which is announced then; otherwise the session has ended."""
+    if run.calls.begin(request):
+        return True
+    if run.calls.refused:
+        run.ports.progress.say(run.calls.refused)
+        run.trace.stopped_by = run.calls.refused
+    return False
+
+
 def _ask(run: Run, request: Sealed[Request]) -> RecordInterpretation | RecordPlan | Stop:
     """The command of a completed call; None when a budget ended the session; a disposition for a stop."""
-    if not run.calls.begin(request):
+    if not _may_call(run, request):
         return None
     execution = run.calls.execute(
         run.ports.provider(), request, cancellation=run.ports.cancellation, base=run.inputs.snapshot, workspace=None

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Literal, Protocol, TypeAlias
+from typing import Final, Literal, Protocol, TypeAlias
 
 import msgspec
 
@@ -111,6 +111,10 @@ class Usage(msgspec.Struct, frozen=True):
     cost_microunits: int | None = None
     tokens_cached: int | None = None
     is_notional: bool = False
+
+
+NOTHING_USED: Final = Usage(0, 0, 0, 0)
+"""What a call used that the host answered itself."""
 
 
 class Observer(Protocol):

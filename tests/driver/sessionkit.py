@@ -11,7 +11,7 @@ from msgspec import structs
 from msgspec.structs import replace
 
 from commandprovider import Imported, import_config
-from driver.documents import RunDisposition
+from driver.documents import Accounting, CallLimit, RunDisposition
 from driver.history import HistoryEntry, RunHistory, read_runs
 from driver.inputs import RunInputs, RunPorts
 from driver.loop import run_session
@@ -136,6 +136,9 @@ def planning(change: Callable[[Any], Any] | None = None, **minimal: Any) -> Answ
     return Answer(make)
 
 
+NOTHING_ASIDE = Accounting(model="", call=CallLimit(tokens_in=0, tokens_out=0), price=None)
+
+
 @dataclass
 class World:
     """What one run is made of; members are replaced before :meth:`session` or :meth:`whole`."""
@@ -156,6 +159,8 @@ class World:
     search_path: tuple[Path, ...] = (Path("/usr/bin"), Path("/bin"))
     progress: Lines = field(default_factory=Lines)
     normalisers: tuple[Any, ...] = ()
+    accounting: Accounting = NOTHING_ASIDE
+    """Nothing is set aside for a call unless a test says so."""
 
     def __post_init__(self) -> None:
         self.store, self.ledger, self.bodies = memory_ledger()
@@ -177,7 +182,7 @@ class World:
             driver_policy_digest=driving.digest,
             **self.session,
         )
-        return replace(made, driver_policy=driving, session=seal(changed))
+        return replace(made, driver_policy=driving, session=seal(changed), accounting=seal(self.accounting))
 
     def ports(self) -> RunPorts:
         self.scratch.mkdir(exist_ok=True)

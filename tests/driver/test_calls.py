@@ -88,8 +88,8 @@ def test_no_call_begins_without_its_intent(world: WorldOf) -> None:
 
 
 def test_usage_that_is_half_reported_is_counted_as_far_as_it_goes(world: WorldOf) -> None:
-    """Tokens out without tokens in count; nothing reported counts nothing."""
-    for usage, limit, calls in ((Usage(None, 10, None), 10, 1), (Usage(10, None, None), 11, 3), (None, 1, 3)):
+    """What is known of a call counts, and the next one sets as much aside; nothing reported counts nothing."""
+    for usage, limit, calls in ((Usage(None, 10, None), 19, 1), (Usage(10, None, None), 30, 3), (None, 1, 3)):
         provider = script(GOOD, interpretations=[Answer(ANSWERS_INTERPRETATION.payload, usage)])
         w: World = world(provider, budgets={"tokens": limit})
         w.session_run()

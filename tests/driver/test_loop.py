@@ -415,14 +415,14 @@ USAGE = Usage(tokens_in=60, tokens_out=40, cost_microunits=7)
     ("member", "used_by_two", "reason"),
     [
         ("wall_clock_ms", 2 * HUNDRED_MS, "wall-clock-exhausted"),
-        ("tokens", 200, "token-budget-exhausted"),
-        ("cost_microunits", 14, "cost-budget-exhausted"),
+        ("tokens", 299, "token-budget-exhausted"),
+        ("cost_microunits", 20, "cost-budget-exhausted"),
     ],
 )
 def test_a_breaker_trips_at_its_limit_and_not_before(
     world: WorldOf, member: str, used_by_two: int, reason: TerminalReason
 ) -> None:
-    """Two calls use up exactly N: the third is not made; one more unit and it is."""
+    """Two calls leave too little for a third as large: it is not made; one more unit and it is."""
     for granted, expected in ((used_by_two, reason), (used_by_two + 1, "candidate-ready-for-admission")):
         w = world(None)
 
