@@ -30,7 +30,7 @@ from commandprovider.documents import Agent, Author, Config, Executable
 from commandprovider.profiles.model import Capability, Flag, Invocation, Placeholder, Profile
 from commandprovider.profiles.render import Rendered, invocation_of, render
 from commandprovider.prompts import prompts_digest
-from commandprovider.tool import ToolHost
+from commandprovider.tool import GRACE_MS, ToolHost
 from savant.contracts import canonical
 from savant.contracts.digest import digest
 from savant.contracts.document import seal
@@ -41,6 +41,7 @@ from savant.files.patterns import PatternSet
 from savant.process.environment import allowed_environment, resolve_executable
 from savant.process.identity import executable_digest
 from savant.process.port import Command, Limits
+from savant.process.view import at_their_paths, confined
 
 MAX_PROMPT_BYTES: Final = 384 * 1024
 PROBE_BYTES: Final = 64 * 1024
@@ -195,22 +196,33 @@ def probe_version(profile: Profile, located: Located, host: ToolHost) -> str:
 
     :raises PortError: ``port.agent-probe`` when it says none that can be read.
     """
+    probe = profile.probe
     with host.private_directory("probe-") as home:
         (home / "tmp").mkdir(mode=0o700)
         ended = host.processes.run(
             Command(
-                argv=(str(located.executable), *profile.probe.argv),
+                argv=(str(located.executable), *probe.argv),
                 cwd=home,
                 env=allowed_environment({}, (), home, home / "tmp", {"PATH": host.search_path}),
                 limits=Limits(
-                    wall_ms=profile.probe.deadline_ms, stdout_bytes=PROBE_BYTES, stderr_bytes=PROBE_BYTES, grace_ms=500
+                    wall_ms=probe.deadline_ms, stdout_bytes=PROBE_BYTES, stderr_bytes=PROBE_BYTES, grace_ms=GRACE_MS
                 ),
-                stdin=profile.probe.stdin.encode(),
+                stdin=probe.stdin.encode(),
+                sandbox=confined(
+                    host.processes.level,
+                    host.demanded.minimum,
+                    network=False,
+                    writable=at_their_paths(home),
+                    executables=(located.executable,),
+                    read_only=host.sight.read_only,
+                    search_path=host.search_path,
+                    hidden=host.sight.hidden,
+                ),
             )
         )
     said = ended.stdout.decode("utf-8", "replace")
-    is_over = ended.verdict == "exited" or (ended.verdict == "timed-out" and profile.probe.stdin != "")
-    found = re.search(profile.probe.pattern, said, re.MULTILINE) if is_over else None
+    is_over = ended.verdict == "exited" or (ended.verdict == "timed-out" and probe.stdin != "")
+    found = re.search(probe.pattern, said, re.MULTILINE) if is_over else None
     if found is None:
         how = ended.verdict if ended.verdict != "exited" else f"exit status {ended.exit_status}"
         raise PortError(
@@ -254,7 +266,7 @@ def agent_config(profile: Profile, wish: Wish, host: ToolHost) -> ResolvedAgent:
     if wish.base_url:
         values["base_url"] = wish.base_url
     flags: frozenset[Flag] = frozenset(("contained",)) if wish.contained else frozenset()
-    answering, editing = _recorded(profile, capability, wish, values, flags)
+    answering, editing = recorded_invocations(profile, capability, wish, values, flags)
     located = locate(profile, host.search_path, wish.executable)
     version = probe_version(profile, located, host)
     document = Config(
@@ -277,7 +289,7 @@ def agent_config(profile: Profile, wish: Wish, host: ToolHost) -> ResolvedAgent:
             package_digest=package_digest(located),
             answer_flags=answering.argv,
             edit_flags=editing.argv,
-            settings_digest=_settings_digest(answering, editing),
+            settings_digest=settings_digest(answering, editing),
             prompts_digest=prompts_digest(),
             interpretation=wish.interpretation,
             planning=wish.planning,
@@ -314,7 +326,7 @@ def answer_flags(capability: Capability, flags: frozenset[Flag]) -> frozenset[Fl
     return flags | {"readable"} if capability == "workspace" else flags
 
 
-def _recorded(
+def recorded_invocations(
     profile: Profile, capability: Capability, wish: Wish, values: Mapping[Placeholder, str], flags: frozenset[Flag]
 ) -> tuple[Rendered, Rendered]:
     """The two invocations as they are recorded: what differs from call to call stands as its name."""
@@ -328,7 +340,8 @@ def _recorded(
     return render(invocation, named, answer_flags(capability, flags)), editing
 
 
-def _settings_digest(*rendered: Rendered) -> str:
+def settings_digest(*rendered: Rendered) -> str:
+    """The digest of the files that are written into an agent's home, and of its fixed environment."""
     parts = [
         [sorted([name, value] for name, value in one.environment), [[n, raw.decode()] for n, raw in one.settings]]
         for one in rendered
@@ -359,6 +372,8 @@ def verify_agent(agent: ResolvedAgent) -> None:
     :raises PortError: ``port.executable-changed``, ``port.executable``.
     """
     verify_executables(agent.config)
+    if agent.config.played:
+        return
     if package_digest(agent.located) != agent.agent.package_digest:
         raise PortError(
             "port.executable-changed",

@@ -22,6 +22,9 @@ MAX_STDOUT_BYTES: Final = 8 * 1024 * 1024
 MAX_STDERR_BYTES: Final = 1024 * 1024
 ALL_OPERATIONS: Final[tuple[Operation, ...]] = as_set(("interpretation", "planning", "generation"))
 
+NOWHERE: Final = Path("/cassette")
+"""Where executables are said to be that are started by nobody."""
+
 ACCEPTED_STATUSES: Final[Mapping[str, tuple[int, ...]]] = MappingProxyType(
     {"ruff": (0, 1), "eslint": (0, 1), "pre-commit": (0, 1), "codespell": (0, 65)}
 )
@@ -29,10 +32,14 @@ ACCEPTED_STATUSES: Final[Mapping[str, tuple[int, ...]]] = MappingProxyType(
 
 
 class ResolvedConfig(msgspec.Struct, frozen=True):
-    """A sealed configuration and where its executables are on this machine (paths are not part of the identity)."""
+    """A sealed configuration and where its executables are on this machine (paths are not part of the identity).
+
+    :param played: whether its commands are answered from a cassette: the executables need not be here.
+    """
 
     sealed: Sealed[Config]
     executables: Mapping[str, Path]
+    played: bool = False
 
     def command(self, argv: Sequence[str]) -> tuple[str, ...]:
         """The argv with its executable replaced by the absolute path that was resolved and hashed.
@@ -50,6 +57,8 @@ def verify_executables(config: ResolvedConfig) -> None:
 
     :raises PortError: ``port.executable-changed``.
     """
+    if config.played:
+        return
     for executable in config.sealed.document.executables:
         if executable_digest(config.executables[executable.name]) != executable.content_digest:
             raise PortError(
@@ -58,6 +67,13 @@ def verify_executables(config: ResolvedConfig) -> None:
                 untouched="The provider was not called again.",
                 fix="Start the run again when nothing is being installed.",
             )
+
+
+def played_config(sealed: Sealed[Config]) -> ResolvedConfig:
+    """A configuration whose commands a cassette answers; nothing of it is looked for on this machine."""
+    names = [executable.name for executable in sealed.document.executables]
+    paths = {name: Path(name) if name.startswith("/") else NOWHERE / name for name in names}
+    return ResolvedConfig(sealed, MappingProxyType(paths), played=True)
 
 
 def accepted_statuses(argv: Sequence[str]) -> tuple[int, ...]:
@@ -72,10 +88,12 @@ def recipe_config(
     search_path: str,
     environment: Sequence[str] = (),
     promise: Sequence[str] = ("**",),
+    recorded: Config | None = None,
 ) -> ResolvedConfig:
     """A recipe: its steps, the steps that a failed check adds, and the scope it promises.
 
     :param search_path: folders, separated by colons, where bare names are looked up.
+    :param recorded: a cassette's configuration: executables are what they were there, and are not looked for.
     :raises UsageError: ``usage.recipe`` without a step; ``usage.executable-not-found``.
     """
     if not steps:
@@ -104,6 +122,7 @@ def recipe_config(
             max_stderr_bytes=MAX_STDERR_BYTES,
             note="",
         ),
+        recorded,
     )
 
 
@@ -118,6 +137,7 @@ def command_config(
     promise: Sequence[str] = ("**",),
     max_stdout_bytes: int = MAX_STDOUT_BYTES,
     network: bool = False,
+    recorded: Config | None = None,
 ) -> ResolvedConfig:
     """Any command that speaks the wire; ``network`` says whether it may use the network.
 
@@ -148,10 +168,18 @@ def command_config(
             max_stderr_bytes=MAX_STDERR_BYTES,
             note="",
         ),
+        recorded,
     )
 
 
-def import_config(imported: Imported, *, note: str, argv: Sequence[str] = (), search_path: str = "") -> ResolvedConfig:
+def import_config(
+    imported: Imported,
+    *,
+    note: str,
+    argv: Sequence[str] = (),
+    search_path: str = "",
+    recorded: Config | None = None,
+) -> ResolvedConfig:
     """An existing change. A patch is applied by the command ``argv``; a commit's change is given as values."""
     return _resolve(
         [argv[0]] if argv else [],
@@ -174,10 +202,14 @@ def import_config(imported: Imported, *, note: str, argv: Sequence[str] = (), se
             max_stderr_bytes=MAX_STDERR_BYTES,
             note=note,
         ),
+        recorded,
     )
 
 
-def _resolve(names: Sequence[str], search_path: str, config: Config) -> ResolvedConfig:
+def _resolve(names: Sequence[str], search_path: str, config: Config, recorded: Config | None) -> ResolvedConfig:
+    if recorded is not None:
+        known = as_set(executable for executable in recorded.executables if executable.name in names)
+        return played_config(seal(replace(config, executables=known)))
     paths = {name: resolve_executable(name, search_path) for name in dict.fromkeys(names)}
     executables = as_set(Executable(name=name, content_digest=executable_digest(path)) for name, path in paths.items())
     return ResolvedConfig(seal(replace(config, executables=executables)), MappingProxyType(paths))

@@ -18,10 +18,11 @@ from commandprovider.config import ResolvedConfig, verify_executables
 from commandprovider.redaction import Redactor
 from commandprovider.secrets import NO_SECRETS, Secrets, write_files
 from providerport.port import Call, ProviderFailure
+from savant.contracts.containment import Demand
 from savant.contracts.errors import SavantError
 from savant.files.atomic import remove_tree
 from savant.process.environment import allowed_environment
-from savant.process.port import Command, Ended, Level, Limits, ProcessRunner, Sandbox
+from savant.process.port import Command, Ended, Limits, ProcessRunner, Sandbox
 from savant.process.view import Sight, at_their_paths, confined, containment_of
 
 MAX_STDERR_LINE: Final = 2_000
@@ -50,7 +51,7 @@ class ToolHost(msgspec.Struct, frozen=True):
     secrets: Secrets = NO_SECRETS
     redactor: Redactor = msgspec.field(default_factory=Redactor)
     sight: Sight = Sight()
-    demanded: Level = "S0"
+    demanded: Demand = Demand()
 
     @contextmanager
     def private_directory(self, prefix: str) -> Iterator[Path]:
@@ -179,9 +180,11 @@ def _sandbox(
     host: ToolHost, config: ResolvedConfig, argv: Sequence[str], cwd: Path, home: Path, *, reads: bool
 ) -> Sandbox:
     """The best containment that can be had: it may change its directory and its home, and sees what its tools need."""
+    if config.played:
+        return Sandbox(network=config.sealed.document.network == "open")
     return confined(
         host.processes.level,
-        host.demanded,
+        host.demanded.minimum,
         network=config.sealed.document.network == "open",
         writable=at_their_paths(*(() if reads else (cwd,)), home),
         executables=(Path(argv[0]), *config.executables.values(), *_named_files(config)),
