@@ -23,9 +23,18 @@ from msgspec.structs import asdict
 
 from savant.contracts.effects import Cancellation
 from savant.contracts.errors import PortError, UsageError
-from savant.contracts.scalars import as_set
-from savant.files.tree import disk_error, temporary_name, write_all
-from savant.process.port import Command, Ended, Level, Offer, cancelled_before_start, refuse_level
+from savant.process.plan import Plan
+from savant.process.port import (
+    Command,
+    Ended,
+    Level,
+    Limits,
+    Missing,
+    Offer,
+    cancelled_before_start,
+    refuse_level,
+)
+from savant.process.streams import Streams
 from savant.process.supervisor import LAST_WORDS_S, SWEEP_S, receive_frame, send_frame
 
 START: Final = (
@@ -36,6 +45,9 @@ START: Final = (
 _START_S: Final = 30.0
 _POLL_MS: Final = 10
 """How often a cancellation is looked at."""
+
+_TRIED: Final[dict[tuple[str, Level], Ended | Missing]] = {}
+"""What came of trying a level, for this process: the system does not change under it."""
 
 
 class SupervisedRunner:
@@ -62,35 +74,61 @@ class SupervisedRunner:
         return self.offer().level
 
     def offer(self) -> Offer:
-        """S0: session, limits, subreaper, deadline and sweep."""
-        return Offer("S0", as_set(("session", "rlimits", "subreaper")), ())
+        """What this system can give; each level is tried once for the process, the strongest first.
+
+        :raises PortError: ``port.spawn``, ``port.disk``.
+        """
+        from savant.process.offering import find_offer
+
+        return find_offer(self._at_most, self._tried)
+
+    def _tried(self, level: Level) -> Ended | Missing:
+        """What came of a command at this level; tried once for the process."""
+        known = _TRIED.get((self._containment, level))
+        if known is None:
+            from savant.process.host import look, look_around
+            from savant.process.offering import try_level
+
+            known = _TRIED[self._containment, level] = try_level(level, self._run_in_turn, look(), look_around)
+        return known
 
     def run(self, command: Command, cancellation: Cancellation | None = None) -> Ended:
         """Run the command until nothing of it is left; the contract is :meth:`ProcessRunner.run`'s."""
         level = command.sandbox.level
         if level != "S0":
-            refuse_level(level, self.level)
+            refuse_level(level, self._at_most)
+            if isinstance(missing := self._tried(level), Missing):
+                raise PortError(
+                    "port.sandbox-level",
+                    f"The command demands sandbox level {level}. {missing.why}",
+                    untouched="The command was not started.",
+                    fix=missing.fix,
+                )
+        return self._run_in_turn(command, cancellation)
+
+    def _run_in_turn(self, command: Command, cancellation: Cancellation | None = None) -> Ended:
         while not self._turn.acquire(timeout=-1 if cancellation is None else _POLL_MS / 1000):
             if cancellation is not None and cancellation.is_set():
-                return cancelled_before_start(level)
+                return cancelled_before_start(command.sandbox.level)
         try:
             if self._closed:
                 raise UsageError("usage.runner-closed", "The process runner is closed.")
             if cancellation is not None and cancellation.is_set():
-                return cancelled_before_start(level)
-            with _Streams(self._scratch, command.stdin) as streams:
-                return self._run(command, streams, cancellation)
+                return cancelled_before_start(command.sandbox.level)
+            plan = _planned(command)
+            with Streams(self._scratch, command.stdin, plan.blobs, has_report=plan.has_report) as streams:
+                return self._run(command, plan, streams, cancellation)
         finally:
             self._turn.release()
 
-    def _run(self, command: Command, streams: _Streams, cancellation: Cancellation | None) -> Ended:
+    def _run(self, command: Command, plan: Plan, streams: Streams, cancellation: Cancellation | None) -> Ended:
         session = self._started()
         if self._closed:
             # Closed while we started, and close() may not have seen the new session.
             self._drop(session)
             raise UsageError("usage.runner-closed", "The process runner is closed.")
         try:
-            frame = session.run(command, streams.theirs, cancellation)
+            frame = session.run(plan, command.limits, streams.theirs, cancellation)
         except BaseException:
             # Interrupted here: the end of the session ends the command too, and is waited for.
             self._drop(session)
@@ -105,15 +143,20 @@ class SupervisedRunner:
             )
         stdout, stdout_truncated = streams.output(1, command.limits.stdout_bytes)
         stderr, stderr_truncated = streams.output(2, command.limits.stderr_bytes)
-        return Ended(
+        ended = Ended(
             stdout=stdout,
             stdout_truncated=stdout_truncated,
             stderr=stderr,
             stderr_truncated=stderr_truncated,
             level=command.sandbox.level,
-            layers=tuple(frame.pop("layers")),
+            layers=tuple(sorted(frame.pop("layers"))),
             **{name: value for name, value in frame.items() if name != "op"},
         )
+        if not plan.has_report:
+            return ended
+        from savant.process.sandbox import tell
+
+        return tell(ended, streams.report())
 
     def warm(self) -> None:
         """Begin to start the supervisor, so that it is up when the first command comes.
@@ -168,6 +211,16 @@ class SupervisedRunner:
         self.close()
 
 
+def _planned(command: Command) -> Plan:
+    """The plan for a command; whoever runs at S0 only does not load what the other levels need."""
+    if command.sandbox.level == "S0":
+        return Plan(argv=command.argv, env=command.env, cwd=str(command.cwd))
+    from savant.process.host import look
+    from savant.process.sandbox import plan
+
+    return plan(command, look())
+
+
 class _Session(msgspec.Struct):
     """One supervisor process and the socket to it."""
 
@@ -216,16 +269,18 @@ class _Session(msgspec.Struct):
             raise PortError("port.spawn", "The process supervisor did not come up.", retryable=True)
 
     def run(
-        self, command: Command, streams: tuple[int, ...], cancellation: Cancellation | None
+        self, plan: Plan, limits: Limits, streams: tuple[int, ...], cancellation: Cancellation | None
     ) -> dict[str, Any] | None:
         """What the supervisor says about the command; None if it is gone."""
         order = {
             "op": "run",
-            "argv": command.argv,
-            "cwd": str(command.cwd),
-            "env": command.env,
-            "limits": asdict(command.limits),
-            "layers": [],
+            "argv": plan.argv,
+            "cwd": plan.cwd,
+            "env": plan.env,
+            "limits": asdict(limits),
+            "layers": plan.layers,
+            "contain": plan.contain,
+            "wrappers": plan.wrappers,
         }
         try:
             send_frame(self.sock, order, streams)
@@ -280,59 +335,3 @@ def _await_end(process: subprocess.Popen[bytes], timeout_s: float) -> None:
     finally:
         os.close(fd)
     process.wait(0)
-
-
-class _Streams:
-    """The three streams as nameless regular files: our ends for reading, their ends for the command."""
-
-    def __init__(self, scratch: Path, stdin: bytes) -> None:
-        self._fds: list[int] = []
-        self._ours: list[int] = []
-        try:
-            scratch.mkdir(mode=0o700, parents=True, exist_ok=True)
-            for number in range(3):
-                self._open(scratch, number)
-            write_all(self._ours[0], stdin)
-        except OSError as error:
-            self.close()
-            raise disk_error(error, "Cannot prepare the streams of a command") from error
-
-    def _open(self, scratch: Path, number: int) -> None:
-        path = scratch / os.fsdecode(temporary_name())
-        ours = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-        self._ours.append(ours)
-        try:
-            how = os.O_RDONLY if number == 0 else os.O_WRONLY | os.O_APPEND
-            self._fds.append(os.open(path, how | os.O_NOFOLLOW | os.O_CLOEXEC))
-        finally:
-            path.unlink()
-
-    @property
-    def theirs(self) -> tuple[int, ...]:
-        """The descriptors for the command."""
-        return tuple(self._fds)
-
-    def output(self, number: int, max_bytes: int) -> tuple[bytes, bool]:
-        """The first bytes of an output, and whether there were more."""
-        fd = self._ours[number]
-        size = os.fstat(fd).st_size
-        data = bytearray()
-        while len(data) < min(size, max_bytes) and (
-            chunk := os.pread(fd, min(max_bytes - len(data), 1 << 20), len(data))
-        ):
-            data += chunk
-        return bytes(data), size > max_bytes
-
-    def close(self) -> None:
-        """Give the files back."""
-        for fd in (*self._fds, *self._ours):
-            os.close(fd)
-        self._fds, self._ours = [], []
-
-    def __enter__(self) -> Self:
-        """The streams."""
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Close them."""
-        self.close()

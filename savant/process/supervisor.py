@@ -38,6 +38,8 @@ from functools import cache
 from typing import Any, Final, NamedTuple, NoReturn
 
 MAX_FRAME_BYTES: Final = 64 << 20
+MAX_FDS: Final = 6
+"""What comes with a command: its streams, and what its wrappers read and report."""
 TICK_MS: Final = 20
 """How often output sizes are looked at."""
 SWEEP_S: Final = 5.0
@@ -76,7 +78,7 @@ def receive_frame(sock: socket.socket) -> tuple[dict[str, Any] | None, tuple[int
     header = b""
     try:
         while len(header) < _HEADER.size:
-            got, more, _, _ = socket.recv_fds(sock, _HEADER.size - len(header), 3)
+            got, more, _, _ = socket.recv_fds(sock, _HEADER.size - len(header), MAX_FDS)
             fds.extend(more)
             for fd in more:
                 os.set_inheritable(fd, False)
@@ -187,6 +189,14 @@ def descendants(root: int) -> list[Process]:
     return found
 
 
+def line_to(leader: int, wrappers: int) -> list[int]:
+    """The leader, its first child and so on, down to the command as far as it is there."""
+    line = [leader]
+    while len(line) <= wrappers and (children := _children(line[-1])):
+        line.append(children[0])
+    return line
+
+
 def _children(pid: int) -> list[int]:
     children: list[int] = []
     try:
@@ -248,21 +258,22 @@ class Family:
             self.cpu_s += usage.ru_utime + usage.ru_stime
             self.rss = max(self.rss, usage.ru_maxrss * _RSS_UNIT)
 
-    def end(self, leader: int) -> tuple[int, int]:
+    def end(self, leader: int, wrappers: int = 0) -> tuple[int, int]:
         """Kill everything that is left and wait until it is gone.
 
-        :returns: how many but the leader were alive, and how many could not be ended.
+        :returns: how many but the command and its wrappers were alive, and how many could not be ended.
         """
         if not self.contained:
             return self._end_group(leader)
         own = os.getpgrp()
+        line = line_to(leader, wrappers)
         survivors: set[tuple[int, int]] = set()
         give_up = time.monotonic() + SWEEP_S
         pause = 0.0005
         while True:
             alive = {(p.pid, p.started): p for p in descendants(os.getpid()) if not p.ended}
             ours = {key: process for key, process in alive.items() if key not in self.unkillable}
-            survivors.update(key for key in ours if key[0] != leader)
+            survivors.update(key for key in ours if key[0] not in line)
             # A group is killed as one, which also takes those that fork faster than we can look.
             for group in {process.group for process in ours.values()} - {own}:
                 _kill_group(group, signal.SIGKILL)
@@ -310,12 +321,13 @@ def spawn(order: dict[str, Any], streams: tuple[int, ...]) -> int:
 
     :raises SpawnError: with the step that failed in the child.
     """
-    limits = _resource_limits(order["limits"])
+    limits = _resource_limits(order["limits"], order["wrappers"])
+    contain = _containing() if order["contain"] is not None else None
     reading, status = os.pipe()
     supervisor = os.getpid()
     pid = os.fork()
     if pid == 0:
-        _become(order, streams, status, limits, supervisor)
+        _become(order, streams, status, limits, supervisor, contain)
     os.close(status)
     failure = bytearray()
     while chunk := os.read(reading, 4096):
@@ -327,7 +339,15 @@ def spawn(order: dict[str, Any], streams: tuple[int, ...]) -> int:
     return pid
 
 
-def _resource_limits(limits: dict[str, Any]) -> list[tuple[int, int]]:
+def _containing() -> Callable[[dict[str, Any], str, int], None]:
+    """The function that contains a process from inside; loaded before the fork, and only where it is needed."""
+    from importlib import import_module
+
+    function: Callable[[dict[str, Any], str, int], None] = import_module("contain").contain
+    return function
+
+
+def _resource_limits(limits: dict[str, Any], wrappers: int) -> list[tuple[int, int]]:
     wanted = [
         (resource.RLIMIT_CORE, 0),
         (resource.RLIMIT_FSIZE, limits["file_bytes"]),
@@ -336,12 +356,17 @@ def _resource_limits(limits: dict[str, Any]) -> list[tuple[int, int]]:
         (resource.RLIMIT_AS, limits["memory_bytes"]),
     ]
     if limits["processes"] is not None and sys.platform == "linux":
-        wanted.insert(0, (resource.RLIMIT_NPROC, _tasks_of_user() + limits["processes"]))
+        wanted.insert(0, (resource.RLIMIT_NPROC, _tasks_of_user() + wrappers + limits["processes"]))
     return [(kind, value) for kind, value in wanted if value is not None]
 
 
 def _become(
-    order: dict[str, Any], streams: tuple[int, ...], status: int, limits: list[tuple[int, int]], supervisor: int
+    order: dict[str, Any],
+    streams: tuple[int, ...],
+    status: int,
+    limits: list[tuple[int, int]],
+    supervisor: int,
+    contain: Callable[[dict[str, Any], str, int], None] | None,
 ) -> NoReturn:
     """In the child: turn into the command, or say through ``status`` why not."""
     step = "prepare"
@@ -352,8 +377,9 @@ def _become(
             os._exit(127)
         for number in _IGNORED:
             signal.signal(number, signal.SIG_DFL)
-        for target, source in enumerate(streams):
-            os.dup2(source, target)  # every other descriptor of ours closes on execution
+        for target, source in enumerate(streams[:3]):
+            os.dup2(source, target)  # every other descriptor of ours closes on execution, but those named in argv
+        argv = [os.fsencode(word) if isinstance(word, str) else _inherited(streams[word]) for word in order["argv"]]
         environment = dict(order["env"])
         step = "working directory"
         os.chdir(order["cwd"])
@@ -362,13 +388,22 @@ def _become(
             _, hard = resource.getrlimit(kind)
             bound = value if hard == resource.RLIM_INFINITY else min(value, hard)
             resource.setrlimit(kind, (bound, bound))
+        step = "sandbox"
+        if contain is not None:
+            contain(order["contain"], order["cwd"], streams[-1])
         step = "execute"
-        os.execve(order["argv"][0], order["argv"], environment)  # noqa: S606 (the argv is the command, no shell)
+        os.execve(argv[0], argv, environment)  # noqa: S606 (the argv is the command, no shell)
     except OSError as error:
         os.write(status, json.dumps([step, error.strerror or str(error)]).encode())
     except BaseException as error:  # noqa: BLE001 (nothing may leave the child but its status)
         os.write(status, json.dumps([step, repr(error)]).encode())
     os._exit(127)
+
+
+def _inherited(fd: int) -> bytes:
+    """The number of a descriptor that the program we become shall have."""
+    os.set_inheritable(fd, True)
+    return str(fd).encode()
 
 
 class Watch:
@@ -382,8 +417,9 @@ class Watch:
         pidfd: int | None,
         family: Family,
         begun: float,
+        wrappers: int = 0,
     ) -> None:
-        self.leader, self.limits, self.outputs = leader, limits, outputs
+        self.leader, self.limits, self.outputs, self.wrappers = leader, limits, outputs, wrappers
         self.pidfd, self.family, self.begun = pidfd, family, begun
         self.reason, self.detail, self.kill_at = "", "", 0.0
 
@@ -401,6 +437,14 @@ class Watch:
                 return f"wrote more than {self.limits[limit]} bytes on standard {words}"
         return ""
 
+    def has_too_many_processes(self) -> bool:
+        """Whether more processes run than may; looked at for root only, for whom the kernel has no such limit."""
+        limit = self.limits["processes"]
+        if limit is None or not self.family.contained or os.geteuid() != 0:
+            return False
+        alive = sum(not process.ended for process in descendants(os.getpid()))
+        return bool(alive - self.wrappers > limit)
+
     def ask(self, reason: str, detail: str) -> None:
         """Ask the command to end, once, and set when it is killed."""
         if self.reason:
@@ -409,8 +453,11 @@ class Watch:
         self.kill_at = time.monotonic()
         if self.limits["grace_ms"]:
             self.kill_at += self.limits["grace_ms"] / 1000
-            _kill_group(self.leader, signal.SIGTERM)
-            _kill_group(self.leader, signal.SIGCONT)
+            # A wrapper that we ask ends everything at once, so the command is asked itself.
+            command = look_up(line_to(self.leader, self.wrappers)[-1]) if self.wrappers else None
+            group = self.leader if command is None else command.group
+            _kill_group(group, signal.SIGTERM)
+            _kill_group(group, signal.SIGCONT)
 
     def step(self) -> float | None:
         """Look once; the seconds until the next look at the latest, or None when it is time to sweep."""
@@ -423,6 +470,9 @@ class Watch:
         if excess := self.excess():
             if not self.reason:
                 self.reason, self.detail = "output-limit", excess
+            return None
+        if self.has_too_many_processes():
+            self.detail = f"ran more than {self.limits['processes']} processes"
             return None
         until = self.kill_at if self.reason else deadline
         if self.reason and now >= until:
@@ -470,10 +520,10 @@ class Supervisor:
         except SpawnError as error:
             return self._ended(order, begun, "spawn-error", None, (0, 0), f"{error.step}: {error.reason}")
         pidfd = _open_process(leader) if self.family.contained else None
-        watch = Watch(leader, order["limits"], (streams[1], streams[2]), pidfd, self.family, begun)
+        watch = Watch(leader, order["limits"], (streams[1], streams[2]), pidfd, self.family, begun, order["wrappers"])
         try:
             abandoned = self._watch(watch)
-            counts = self.family.end(leader)
+            counts = self.family.end(leader, order["wrappers"])
             if abandoned:
                 return None
             if not watch.reason and (excess := watch.excess()):
@@ -511,7 +561,7 @@ class Supervisor:
         notes = [detail] if detail else []
         if not self.family.contained:
             notes.append("contained by its process group only: this system has no subreaper")
-        if order["limits"]["processes"] is not None and (os.geteuid() == 0 or sys.platform != "linux"):
+        if order["limits"]["processes"] is not None and not self.family.contained:
             notes.append("the limit on processes is not enforced for this user")
         return {
             "op": "ended",
@@ -523,9 +573,12 @@ class Supervisor:
             "max_rss_bytes": self.family.rss,
             "survivors": counts[0],
             "remaining": counts[1],
-            "layers": ["session", "rlimits", *(["subreaper"] if self.family.contained else []), *order["layers"]],
+            "layers": self._layers(order) if reason != "spawn-error" else [],
             "detail": "; ".join(notes),
         }
+
+    def _layers(self, order: dict[str, Any]) -> list[str]:
+        return ["session", "rlimits", *(["subreaper"] if self.family.contained else []), *order["layers"]]
 
 
 # --- the two processes -----------------------------------------------------------------------------------------------

