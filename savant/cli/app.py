@@ -48,6 +48,7 @@ COMMANDS = MappingProxyType(
         "replay": ("cmd_ledger", "replay", "Decide a recorded run again from its records."),
         "ledger": ("cmd_ledger", "ledger", "Read and verify the ledger."),
         "gate": ("cmd_gate", "gate", "Say whether an admitted and verified candidate explains a commit."),
+        "providers": ("cmd_providers", "providers", "List the coding agents, and what is found of them here."),
         "init": ("cmd_init", "init", "Write commented .savant files to review and commit."),
         "doctor": ("cmd_init", "doctor", "Say what is here and what is missing."),
         "contracts": ("cmd_meta", "contracts", "List document kinds; print one schema."),

@@ -7,7 +7,7 @@ import shutil
 import socket
 import tempfile
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
@@ -67,7 +67,7 @@ class Workbench:
 
     @cached_property
     def database(self) -> RunDatabase:
-        """The index of runs; it can be rebuilt from the ledger."""
+        """The run database; it follows from the ledger."""
         self._make_directory()
         database = RunDatabase(self.directory / "runs.db")
         self._stack.callback(database.close)
@@ -88,12 +88,7 @@ class Workbench:
     @cached_property
     def scratch(self) -> Path:
         """A private directory for this process, outside the repository; leftovers of killed runs are removed first."""
-        self.places.scratch.mkdir(parents=True, exist_ok=True, mode=0o700)
-        for leftover in _leftovers(self.places.scratch):
-            remove_tree(leftover)
-        directory = Path(tempfile.mkdtemp(prefix=f"{SCRATCH_PREFIX}{os.getpid()}-", dir=self.places.scratch))
-        self._stack.callback(remove_tree, directory)
-        return directory
+        return self._stack.enter_context(session_scratch(self.places))
 
     @cached_property
     def processes(self) -> SupervisedRunner:
@@ -143,6 +138,19 @@ def find_tool(places: Places, name: str) -> Path | None:
     """A tool on the person's PATH."""
     found = shutil.which(name, path=places.search_path)
     return None if found is None else Path(found)
+
+
+@contextmanager
+def session_scratch(places: Places) -> Iterator[Path]:
+    """A private directory of this process that is gone afterwards; leftovers of killed ones are removed first."""
+    places.scratch.mkdir(parents=True, exist_ok=True, mode=0o700)
+    for leftover in _leftovers(places.scratch):
+        remove_tree(leftover)
+    directory = Path(tempfile.mkdtemp(prefix=f"{SCRATCH_PREFIX}{os.getpid()}-", dir=places.scratch))
+    try:
+        yield directory
+    finally:
+        remove_tree(directory)
 
 
 def _leftovers(scratch: Path) -> Iterator[Path]:
