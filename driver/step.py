@@ -106,10 +106,12 @@ class Run:
         state, trace = self.host.state, self.trace
         if trace.attempt is None and not trace.review_findings:
             return None
+        checks = () if trace.evaluation is None else trace.evaluation.document.checks
         return bound_findings(
             trace.findings,
             trace.review_findings,
             self.inputs.driver_policy.document.max_prior_bytes,
+            required=frozenset(check.check for check in checks if check.required),
             plan_review_digest=state.plan_review_digest if trace.review_findings else None,
             attempt_digest=state.attempt_digest,
             evaluation_digest=state.evaluation_digest,

@@ -11,7 +11,6 @@ from providerport.execute import Execution, execute
 from providerport.mapping import (
     Governed,
     ObservationLimits,
-    attempt_of_failure,
     build_request,
     complete_interpretation,
     to_command,
@@ -19,7 +18,7 @@ from providerport.mapping import (
 )
 from providerport.outcome import check_result, result_of
 from providerport.port import BaseReader, Call, Observer, Provider, ProviderFailure, Usage, Workspace
-from providerport.prior import bound_findings, prior_of
+from providerport.prior import bound_findings
 
 __all__ = [
     "BaseReader",
@@ -32,13 +31,11 @@ __all__ = [
     "ProviderFailure",
     "Usage",
     "Workspace",
-    "attempt_of_failure",
     "bound_findings",
     "build_request",
     "check_result",
     "complete_interpretation",
     "execute",
-    "prior_of",
     "result_of",
     "to_command",
     "verified_payload",

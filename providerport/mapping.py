@@ -22,11 +22,9 @@ from synthesis.commands import Command, RecordInterpretation, RecordPlan, Record
 from synthesis.documents import (
     Attempt,
     Evaluation,
-    FailureKind,
     Interpretation,
     Limitation,
     Operation,
-    Outcome,
     Plan,
     PlanReview,
     Session,
@@ -223,31 +221,6 @@ _FOREIGN: dict[type[Parent], RefusalCode] = {
     Plan: "foreign-plan",
     Attempt: "foreign-attempt",
 }
-
-
-def attempt_of_failure(
-    state: State, plan_digest: str, provider_digest: str, outcome: Outcome, kind: FailureKind | None
-) -> Attempt:
-    """The attempt of a generation that gave no candidate.
-
-    :raises UsageError: ``usage.attempt-completed`` for a completed outcome, ``usage.attempt-not-reserved`` when no
-        attempt was started.
-    """
-    if outcome == "completed":
-        raise UsageError("usage.attempt-completed", "A completed generation has a candidate; the runner records it.")
-    if state.expected_attempt is None:
-        raise UsageError("usage.attempt-not-reserved", f"No attempt was started (phase {state.phase}).")
-    return Attempt(
-        number=state.expected_attempt,
-        generation=state.generation,
-        plan_digest=plan_digest,
-        provider_digest=provider_digest,
-        outcome=outcome,
-        failure_kind=kind,
-        input_digest=None,
-        change_digest=None,
-        final_digest=None,
-    )
 
 
 class Governed(msgspec.Struct, frozen=True):

@@ -10,15 +10,11 @@ from msgspec import structs
 
 from providerport.documents import Prior
 from savant.contracts import canonical
-from savant.contracts.document import digest_of
 from synthesis.documents import (
-    Attempt,
     CheckStatus,
-    Evaluation,
     FailureKind,
     Finding,
     Outcome,
-    PlanReview,
     ReviewFinding,
     Severity,
 )
@@ -86,30 +82,3 @@ def _forms(finding: Finding) -> Iterator[Finding]:
     yield finding
     if finding.excerpt:
         yield structs.replace(finding, excerpt="")
-
-
-def prior_of(
-    max_bytes: int,
-    *,
-    review: PlanReview | None = None,
-    attempt: Attempt | None = None,
-    evaluation: Evaluation | None = None,
-) -> Prior:
-    """The prior of the documents that record what failed, each named by its digest.
-
-    :param review: of the plan that is to be made again.
-    :param attempt: that failed, or whose candidate was not accepted.
-    :param evaluation: of that candidate.
-    """
-    checks = () if evaluation is None else evaluation.checks
-    return bound_findings(
-        (finding for check in checks for finding in check.findings),
-        () if review is None else review.findings,
-        max_bytes,
-        required=frozenset(check.check for check in checks if check.required),
-        plan_review_digest=None if review is None else digest_of(review),
-        attempt_digest=None if attempt is None else digest_of(attempt),
-        evaluation_digest=None if evaluation is None else digest_of(evaluation),
-        outcome=None if attempt is None else attempt.outcome,
-        failure_kind=None if attempt is None else attempt.failure_kind,
-    )

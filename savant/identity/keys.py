@@ -25,7 +25,6 @@ from savant.files.atomic import fsync_directory, read_regular, write_atomic
 from savant.ledger.documents import Role
 from savant.ledger.ed25519 import SEED_BYTES, Ed25519Signer
 from savant.ledger.keyring import ROLES
-from savant.ledger.sshkey import fingerprint
 
 ROOT: Final = "root"
 MAX_KEY_BYTES: Final = 16 * 1024
@@ -172,11 +171,6 @@ def decode_private(raw: bytes, path: Path) -> bytes:
             "refused.key-format", f"{path} is not an ed25519 key.", fix="Make one: ssh-keygen -t ed25519"
         )
     return key.private_bytes_raw()
-
-
-def keyid_of(signer: Signer) -> str:
-    """The fingerprint that ``ssh-keygen -l`` prints for a signer's key."""
-    return fingerprint(signer.public_raw)
 
 
 def _disk(path: Path, error: OSError) -> PortError:

@@ -230,6 +230,16 @@ def test_a_retry_is_told_the_findings_and_succeeds(world: WorldOf) -> None:
     assert provider.requests[-1].document == second
 
 
+def test_what_a_required_check_found_is_told_before_the_rest(world: WorldOf, processes: SupervisedRunner) -> None:
+    """An optional check that comes first in the configuration comes last in the prior, which may be cut off there."""
+    w = world(script(RED, GOOD), files=FORBIDDEN, processes=processes)
+    w.asked = replace(w.asked, checks=(check(["/bin/false"], "a-style", required=False),))
+    ended(w)
+    prior = [r.prior for r in w.all(Request) if r.operation == "generation"][1]
+    assert prior is not None
+    assert [f.check for f in prior.findings] == ["forbidden-paths", "a-style"]
+
+
 def test_a_failed_call_is_told_to_the_next_attempt(world: WorldOf) -> None:
     """The retry after a failure that is no candidate holds its outcome and kind."""
     w = world(script(Fail("unavailable", "rate-limited"), GOOD))

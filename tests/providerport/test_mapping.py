@@ -12,7 +12,6 @@ from providerport.execute import execute
 from providerport.mapping import (
     Governed,
     ObservationLimits,
-    attempt_of_failure,
     build_request,
     complete_interpretation,
     to_command,
@@ -20,20 +19,19 @@ from providerport.mapping import (
 )
 from providerport.outcome import payload_digest, result_of
 from providerport.port import Call
-from providerport.prior import prior_of
+from providerport.prior import bound_findings
 from providerport.scripted import Answer, Fail, ScriptedProvider, claim, converged_review, minimal_plan
 from savant.contracts.document import Sealed, digest_of, seal
 from savant.contracts.errors import InternalError, UsageError
 from savant.contracts.twins import FixedClock, InlineCancellation, InlineTasks
 from synthesis.commands import (
     Command,
-    RecordAttempt,
     RecordInterpretation,
     RecordPlan,
     RecordPlanReview,
     StartPlanning,
 )
-from synthesis.documents import Limitation, Operation, Outcome, PlanReview, State
+from synthesis.documents import Limitation, Operation, PlanReview, State
 from synthesis.machine import Refusal
 
 OTHER = "blake3:" + "0" * 64
@@ -124,9 +122,21 @@ def test_a_request_is_only_made_when_it_is_due(world: Any) -> None:
         ({}, "generation", "usage.request-phase"),
         ({"parent": world.session}, "planning", "usage.request-parent"),
         ({"parent": structs.replace(world.interpretation, assumptions=("x",))}, "planning", "usage.request-parent"),
-        ({"prior": prior_of(100, attempt=world.attempt)}, "planning", "usage.request-prior"),
-        ({"prior": prior_of(100, review=converged_review(world.plan))}, "planning", "usage.request-prior"),
-        ({"prior": prior_of(100, evaluation=world.evaluation)}, "planning", "usage.request-prior"),
+        (
+            {"prior": bound_findings((), (), 100, attempt_digest=digest_of(world.attempt))},
+            "planning",
+            "usage.request-prior",
+        ),
+        (
+            {"prior": bound_findings((), (), 100, plan_review_digest=digest_of(converged_review(world.plan)))},
+            "planning",
+            "usage.request-prior",
+        ),
+        (
+            {"prior": bound_findings((), (), 100, evaluation_digest=digest_of(world.evaluation))},
+            "planning",
+            "usage.request-prior",
+        ),
     ]
     for changes, operation, expected in cases:
         with pytest.raises(UsageError) as error:
@@ -139,7 +149,7 @@ def test_a_replan_carries_the_findings_of_the_review_that_caused_it(world: Any) 
     review = PlanReview(plan_digest=digest_of(world.plan), findings=(), reviewers=("deterministic",), outcome="revise")
     state = world.accept(world.states["review-observation"], RecordPlanReview(review))
     world.states["planning"] = world.accept(state, StartPlanning())
-    prior = prior_of(100, review=review)
+    prior = bound_findings((), (), 100, plan_review_digest=digest_of(review))
     assert world.request("planning", prior=prior).document.prior == prior
 
 
@@ -280,26 +290,6 @@ def test_a_payload_of_another_operation_is_our_bug(world: Any) -> None:
     with pytest.raises(InternalError) as error:
         result_of(world.request("planning"), "completed", payload=claim())
     assert error.value.code == "internal.payload"
-
-
-def test_a_failed_generation_becomes_the_reserved_attempt(world: Any) -> None:
-    """Its numbers are the state's, it names no candidate, and the machine accepts it."""
-    state = world.states["generation"]
-    attempt = attempt_of_failure(state, state.plan_digest, OTHER, "timed-out", "timeout")
-    assert (attempt.number, attempt.generation, attempt.provider_digest) == (1, 1, OTHER)
-    assert world.accept(state, RecordAttempt(attempt)).phase == "retry"
-
-
-def test_an_attempt_is_only_made_of_a_failure_that_was_reserved(world: Any) -> None:
-    """A completed outcome has a candidate, and without a start there is no number."""
-    cases: list[tuple[State, Outcome, str]] = [
-        (world.states["generation"], "completed", "usage.attempt-completed"),
-        (world.states["planning"], "timed-out", "usage.attempt-not-reserved"),
-    ]
-    for state, outcome, expected in cases:
-        with pytest.raises(UsageError) as error:
-            attempt_of_failure(state, OTHER, OTHER, outcome, None)
-        assert error.value.code == expected
 
 
 def test_the_host_completes_an_interpretation_and_repairs_nothing(world: Any) -> None:

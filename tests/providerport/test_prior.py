@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, get_args
+from typing import get_args
 
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
-from providerport.prior import bound_findings, prior_of
+from providerport.prior import bound_findings
 from savant.contracts.canonical import encode_struct
-from savant.contracts.document import digest_of
-from synthesis.documents import Check, CheckStatus, Finding, PlanReview, ReviewFinding, Severity
+from synthesis.documents import CheckStatus, Finding, ReviewFinding, Severity
 
 PLENTY = 1_000_000
 
@@ -99,37 +98,3 @@ def test_bounding_is_deterministic_exact_and_counts(
     failed = {f for f in some if f.status != "passed"}
     assert {structs.replace(f, excerpt="") for f in prior.findings} <= {structs.replace(f, excerpt="") for f in failed}
     assert len(kept) + prior.dropped == len(failed) + len(set(some_reviews))
-
-
-def test_a_prior_names_the_documents_it_comes_from(world: Any) -> None:
-    """Digests, outcome and required checks are taken from the documents; without documents it is empty."""
-    red = finding("unit", "failed", "red")
-    lint = finding("lint", "failed", "style")
-    checks = tuple(
-        Check(
-            evaluator="tests",
-            check=f.check,
-            status="failed",
-            base_status=None,
-            comparison=None,
-            required=f is red,
-            findings=(f,),
-        )
-        for f in (lint, red)
-    )
-    evaluation = structs.replace(world.evaluation, checks=checks, recommendation="retry-generation")
-    failed = structs.replace(world.attempt, outcome="timed-out", failure_kind="timeout")
-    revised = PlanReview(
-        plan_digest=digest_of(world.plan), findings=(review(),), reviewers=("deterministic",), outcome="revise"
-    )
-    prior = prior_of(PLENTY, review=revised, attempt=failed, evaluation=evaluation)
-    assert prior.findings == (red, lint)
-    assert prior.review_findings == (review(),)
-    assert (prior.plan_review_digest, prior.attempt_digest, prior.evaluation_digest) == (
-        digest_of(revised),
-        digest_of(failed),
-        digest_of(evaluation),
-    )
-    assert (prior.outcome, prior.failure_kind) == ("timed-out", "timeout")
-    empty = prior_of(PLENTY)
-    assert (empty.attempt_digest, empty.evaluation_digest, empty.plan_review_digest, empty.outcome) == (None,) * 4

@@ -19,7 +19,7 @@ from providerport.documents import (
 from providerport.documents import Receipt as CallReceipt
 from providerport.mapping import ObservationLimits, build_request
 from providerport.outcome import payload_digest, result_of
-from providerport.prior import prior_of
+from providerport.prior import bound_findings
 from savant.contracts.digest import digest
 from savant.contracts.document import Document, digest_of, seal
 from synthesis.commands import (
@@ -259,7 +259,15 @@ def providerport() -> tuple[Document, ...]:
             parent=PLAN,
             deadline_ms=300_000,
             limits=ObservationLimits(max_observations=200, max_observation_bytes=65_536),
-            prior=prior_of(8_192, attempt=ATTEMPT, evaluation=failed),
+            prior=bound_findings(
+                (finding for check in failed.checks for finding in check.findings),
+                (),
+                8_192,
+                attempt_digest=digest_of(ATTEMPT),
+                evaluation_digest=digest_of(failed),
+                outcome=ATTEMPT.outcome,
+                failure_kind=ATTEMPT.failure_kind,
+            ),
             scope=("src/cart.py", "tests/**"),
         )
     )

@@ -24,7 +24,6 @@ from savant.identity.keys import (
     decode_private,
     encode_private,
     key_directory,
-    keyid_of,
     load_keys,
     load_private_key,
 )
@@ -67,7 +66,7 @@ def test_what_was_made_is_read_again(made: KeySet) -> None:
     assert loaded.root.public_raw == made.root.public_raw
     for role, signer in loaded.signers.items():
         Ed25519Verifier().verify(made.signers[role].public_raw, signer.sign(b"m"), b"m")
-        assert keyid_of(signer) == made.signers[role].keyid
+        assert signer.keyid == made.signers[role].keyid
 
 
 def test_only_the_owner_can_read_them(made: KeySet) -> None:
