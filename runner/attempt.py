@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import tempfile
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Final, NoReturn
@@ -23,14 +24,16 @@ from runner.inputs import AttemptInputs, AttemptOutcome, AttemptPorts, Execute, 
 from runner.normalise import NormaliserFailed, run_normalisers
 from runner.overlay import Limits
 from runner.seal import CandidateIdentity, Evidence, SealedCandidate, check_seal, compute_evidence, seal_candidate
+from runner.shortfall import shortfall
 from runner.snapshot import BaseSnapshot
 from runner.workspace import Backend, CandidateWorkspace
+from savant.contracts.containment import Containment, Demand, weakest
 from savant.contracts.document import seal
 from savant.contracts.errors import InternalError, SavantError
 from savant.files.atomic import remove_tree
 from savant.files.paths import to_text
 from savant.store.port import ObjectStore
-from synthesis.documents import Attempt, FailureKind, Finding, Outcome
+from synthesis.documents import Attempt, FailureKind, Finding, Limitation, Outcome
 
 __all__ = ["AttemptInputs", "AttemptOutcome", "AttemptPorts", "Execute", "check_inputs", "run_attempt"]
 
@@ -58,6 +61,7 @@ class _Evidence(msgspec.Struct):
     execution: Execution | None = None
     computed: Evidence | None = None
     sealed: SealedCandidate | None = None
+    normalised: Containment | None = None
     cleaned: bool | None = None
 
     @property
@@ -192,9 +196,10 @@ def _freeze(
             )
         )
     try:
-        done = run_normalisers(inputs.normalisers, workspace, ports.processes, scratch, ports.cancellation)
+        done = run_normalisers(inputs.normalisers, workspace, ports.processes, scratch, ports.cancellation, ports.sight)
     except SavantError as error:
         _stop("workspace-freeze-failure", error)
+    evidence.normalised = done.containment
     if not isinstance(done, NormaliserFailed):
         return None
     if done.blame == "host":
@@ -293,7 +298,10 @@ def _outcome(inputs: AttemptInputs, ports: AttemptPorts, evidence: _Evidence, en
         failure_detail=_without_places(ended.detail, ports.scratch)[:MAX_DETAIL_CHARACTERS],
         quiescent=evidence.quiescent,
         cleanup_succeeded=evidence.cleaned,
-        limitations=() if snapshot is None else snapshot.document.document.limitations,
+        limitations=(
+            *(() if snapshot is None else snapshot.document.document.limitations),
+            *_less_than_demanded(inputs, evidence),
+        ),
     )
     problems = check_receipt(receipt)
     if problems:
@@ -305,7 +313,21 @@ def _outcome(inputs: AttemptInputs, ports: AttemptPorts, evidence: _Evidence, en
         candidate=None if sealed is None else sealed.candidate,
         change_set=None if sealed is None else sealed.change_set,
         findings=ended.findings,
+        containment=weakest((None if execution is None else execution.containment, evidence.normalised)),
     )
+
+
+def _less_than_demanded(inputs: AttemptInputs, evidence: _Evidence) -> Iterator[Limitation]:
+    """What ran with less containment than it should have, because a person allowed it."""
+    execution = evidence.execution
+    formatters = max((one.demanded for one in inputs.normalisers), key=lambda demand: demand.level, default=Demand())
+    for what, seen, demand in (
+        ("The provider's commands", None if execution is None else execution.containment, inputs.demanded),
+        ("Formatters", evidence.normalised, formatters),
+    ):
+        limitation = shortfall("runner.sandbox", what, seen, demand)
+        if limitation is not None:
+            yield limitation
 
 
 def _without_places(text: str, scratch: Path) -> str:

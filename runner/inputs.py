@@ -18,10 +18,12 @@ from runner.documents import Candidate, ChangeSet, Receipt
 from runner.normalise import Normaliser
 from runner.overlay import Limits
 from runner.snapshot import BaseSnapshot
+from savant.contracts.containment import Containment, Demand
 from savant.contracts.document import Sealed, digest_of
 from savant.contracts.effects import Cancellation
 from savant.contracts.errors import UsageError
 from savant.process.port import ProcessRunner
+from savant.process.view import Sight
 from savant.store.port import ObjectStore
 from synthesis.documents import Attempt, Finding, Plan, State
 
@@ -53,6 +55,7 @@ class AttemptInputs(msgspec.Struct, frozen=True, kw_only=True):
     :param workspace_digest: the session's workspace identity.
     :param normalisers: in order.
     :param limits: what the candidate may hold.
+    :param demanded: the least containment of the provider's commands; less is a limitation of the receipt.
     """
 
     state: State
@@ -62,6 +65,7 @@ class AttemptInputs(msgspec.Struct, frozen=True, kw_only=True):
     workspace_digest: str
     normalisers: tuple[Normaliser, ...] = ()
     limits: Limits = msgspec.field(default_factory=Limits)
+    demanded: Demand = Demand()
 
 
 class AttemptPorts(msgspec.Struct, frozen=True, kw_only=True):
@@ -70,6 +74,7 @@ class AttemptPorts(msgspec.Struct, frozen=True, kw_only=True):
     :param provider_factory: makes a fresh provider; whatever it raises ends the attempt.
     :param scratch: an existing private folder outside the repository; what is made in it is removed again.
     :param processes: runs normalisers; None when there are none.
+    :param sight: what normalisers see of the person's machine.
     """
 
     provider_factory: Callable[[], Provider]
@@ -78,6 +83,7 @@ class AttemptPorts(msgspec.Struct, frozen=True, kw_only=True):
     scratch: Path
     processes: ProcessRunner | None
     cancellation: Cancellation
+    sight: Sight = Sight()
 
 
 class AttemptOutcome(msgspec.Struct, frozen=True, kw_only=True):
@@ -88,6 +94,7 @@ class AttemptOutcome(msgspec.Struct, frozen=True, kw_only=True):
         be resumed.
     :param candidate: with ``change_set``, the sealed artifact, for ``verified`` and ``digest-mismatch``.
     :param findings: why a seal was refused, for the next request.
+    :param containment: the weakest that a foreign command of the attempt had; None if none ran.
     """
 
     receipt: Sealed[Receipt]
@@ -96,6 +103,7 @@ class AttemptOutcome(msgspec.Struct, frozen=True, kw_only=True):
     candidate: Sealed[Candidate] | None
     change_set: Sealed[ChangeSet] | None
     findings: tuple[Finding, ...]
+    containment: Containment | None = None
 
 
 def check_inputs(inputs: AttemptInputs) -> None:

@@ -13,15 +13,18 @@ from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
 import msgspec
+from msgspec.structs import replace
 
 from runner.overlay import Overlay
 from runner.workspace import CandidateWorkspace
+from savant.contracts.containment import Containment, Demand, weakest
 from savant.contracts.effects import Cancellation
 from savant.contracts.errors import RefusedInput
 from savant.files.patterns import PatternSet
 from savant.files.tree import disk_error
 from savant.process.environment import allowed_environment
-from savant.process.port import Command, Ended, Limits, Mount, ProcessRunner, Sandbox
+from savant.process.port import Command, Ended, Limits, ProcessRunner
+from savant.process.view import PLAIN_SIGHT, Sight, at_their_paths, confined, containment_of
 
 MAX_ARGUMENT_BYTES: Final = 64 * 1024
 """How many bytes of paths one call gets; more paths are given to further calls."""
@@ -40,7 +43,7 @@ class Normaliser(msgspec.Struct, frozen=True, kw_only=True):
     :param patterns: which changed paths it gets (:mod:`savant.files.patterns`).
     :param timeout_ms: for each call.
     :param environment: what it sees beyond a private, deterministic environment.
-    :param sandbox: what contains it; the copy is added to what it may write.
+    :param demanded: the least containment it runs with; it gets the best that can be had, without network.
     :param output_bytes: of each stream.
     """
 
@@ -49,24 +52,32 @@ class Normaliser(msgspec.Struct, frozen=True, kw_only=True):
     patterns: tuple[str, ...]
     timeout_ms: int
     environment: tuple[tuple[str, str], ...] = ()
-    sandbox: Sandbox = msgspec.field(default_factory=lambda: Sandbox(network=False))
+    demanded: Demand = Demand()
     output_bytes: int = 64 * 1024
 
 
 class Normalised(msgspec.Struct, frozen=True):
-    """Every normaliser succeeded; the paths whose content or mode changed, in byte order."""
+    """Every normaliser succeeded; the paths whose content or mode changed, in byte order.
+
+    ``containment`` is the weakest that one of them had; None if none ran.
+    """
 
     touched: tuple[bytes, ...]
+    containment: Containment | None = None
 
 
 class NormaliserFailed(msgspec.Struct, frozen=True):
-    """One normaliser failed, later ones did not run. ``code`` is dotted; ``paths`` are those it had been given."""
+    """One normaliser failed, later ones did not run. ``code`` is dotted; ``paths`` are those it had been given.
+
+    ``containment`` is the weakest that one of those that ran had.
+    """
 
     normaliser: str
     code: str
     message: str
     blame: Blame
     paths: tuple[bytes, ...]
+    containment: Containment | None = None
 
 
 def run_normalisers(
@@ -75,16 +86,19 @@ def run_normalisers(
     processes: ProcessRunner | None,
     scratch: Path,
     cancellation: Cancellation | None = None,
+    sight: Sight = PLAIN_SIGHT,
 ) -> Normalised | NormaliserFailed:
     """Run each normaliser in turn on what the candidate changed and take up what it did.
 
     :param workspace: closed.
     :param scratch: a private folder for the tools' home and temporary files.
+    :param sight: what the tools see of the person's machine.
     :raises PortError: as the runner and the disk do.
     :raises RefusedInput: as absorbing the copy does.
     """
     changed = changed_files(workspace.overlay)
     touched: set[bytes] = set()
+    seen: list[Containment | None] = []
     for normaliser in normalisers:
         patterns = PatternSet.parse(normaliser.patterns)
         chosen = tuple(path for path in changed if patterns.matches(path))
@@ -92,16 +106,18 @@ def run_normalisers(
             continue
         if processes is None:
             return _failed(normaliser, "normaliser.no-runner", "there is nothing to run it with", "host", chosen)
-        problem = _run(normaliser, workspace, chosen, processes, scratch, cancellation)
+        tool = _Tool(normaliser, processes, scratch, cancellation, sight, seen)
+        problem = tool.run(workspace, chosen)
         if problem is not None:
-            return problem
+            return replace(problem, containment=weakest(seen))
         try:
             touched |= workspace.copy.absorb(only=frozenset(chosen))
         except RefusedInput as error:
             if error.code != "refused.outside-selection":
                 raise
-            return _failed(normaliser, "normaliser.touched-others", error.message, "host", chosen)
-    return Normalised(tuple(sorted(touched)))
+            problem = _failed(normaliser, "normaliser.touched-others", error.message, "host", chosen)
+            return replace(problem, containment=weakest(seen))
+    return Normalised(tuple(sorted(touched)), weakest(seen))
 
 
 def changed_files(overlay: Overlay) -> tuple[bytes, ...]:
@@ -114,40 +130,50 @@ def changed_files(overlay: Overlay) -> tuple[bytes, ...]:
     )
 
 
-def _run(
-    normaliser: Normaliser,
-    workspace: CandidateWorkspace,
-    paths: tuple[bytes, ...],
-    processes: ProcessRunner,
-    scratch: Path,
-    cancellation: Cancellation | None,
-) -> NormaliserFailed | None:
-    folder = workspace.bring_for_host()
-    home, tmp = _private(scratch, "home"), _private(scratch, "tmp")
-    sandbox = normaliser.sandbox
-    for arguments in _batches(paths):
-        ended = processes.run(
-            Command(
-                argv=(*normaliser.argv, *arguments),
-                cwd=folder,
-                env=allowed_environment({}, (), home, tmp, dict(normaliser.environment)),
-                limits=Limits(
-                    wall_ms=normaliser.timeout_ms,
-                    stdout_bytes=normaliser.output_bytes,
-                    stderr_bytes=normaliser.output_bytes,
-                ),
-                sandbox=Sandbox(
-                    level=sandbox.level,
-                    network=sandbox.network,
-                    mounts=(*sandbox.mounts, *(Mount(path, path, writable=True) for path in (folder, home, tmp))),
-                ),
-            ),
-            cancellation,
+class _Tool(msgspec.Struct, frozen=True):
+    """One normaliser and what it runs with; ``seen`` collects what contained it."""
+
+    normaliser: Normaliser
+    processes: ProcessRunner
+    scratch: Path
+    cancellation: Cancellation | None
+    sight: Sight
+    seen: list[Containment | None]
+
+    def run(self, workspace: CandidateWorkspace, paths: tuple[bytes, ...]) -> NormaliserFailed | None:
+        """Run it on these paths, in as many calls as they need; None when all succeeded."""
+        folder = workspace.bring_for_host()
+        home, tmp = _private(self.scratch, "home"), _private(self.scratch, "tmp")
+        normaliser = self.normaliser
+        sandbox = confined(
+            self.processes.level,
+            normaliser.demanded.minimum,
+            network=False,
+            writable=at_their_paths(folder, home, tmp),
+            executables=(Path(normaliser.argv[0]),),
+            read_only=self.sight.read_only,
+            hidden=self.sight.hidden,
         )
-        problem = _judge(normaliser, ended, paths, folder)
-        if problem is not None:
-            return problem
-    return None
+        for arguments in _batches(paths):
+            ended = self.processes.run(
+                Command(
+                    argv=(*normaliser.argv, *arguments),
+                    cwd=folder,
+                    env=allowed_environment({}, (), home, tmp, dict(normaliser.environment)),
+                    limits=Limits(
+                        wall_ms=normaliser.timeout_ms,
+                        stdout_bytes=normaliser.output_bytes,
+                        stderr_bytes=normaliser.output_bytes,
+                    ),
+                    sandbox=sandbox,
+                ),
+                self.cancellation,
+            )
+            self.seen.append(containment_of(ended, network=False))
+            problem = _judge(normaliser, ended, paths, folder)
+            if problem is not None:
+                return problem
+        return None
 
 
 def _judge(normaliser: Normaliser, ended: Ended, paths: tuple[bytes, ...], folder: Path) -> NormaliserFailed | None:

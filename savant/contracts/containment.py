@@ -10,6 +10,8 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Final, Literal, TypeAlias
 
+import msgspec
+
 from savant.contracts.document import Part
 from savant.contracts.scalars import Name, Set, as_set
 
@@ -34,6 +36,18 @@ class Containment(Part, frozen=True, kw_only=True):
     level: SandboxLevel
     layers: Set[Name]
     network: Literal["open", "none"]
+
+
+class Demand(msgspec.Struct, frozen=True):
+    """The least containment that a command should have, and whether a person said that less will do this once."""
+
+    level: SandboxLevel = "S0"
+    is_waived: bool = False
+
+    @property
+    def minimum(self) -> SandboxLevel:
+        """The level below which it does not run."""
+        return "S0" if self.is_waived else self.level
 
 
 def weakest(seen: Iterable[Containment | None]) -> Containment | None:

@@ -88,11 +88,18 @@ class Hidden(msgspec.Struct, frozen=True):
         return any(spelt.is_relative_to(place) for place in places for spelt in (path, Path(os.path.realpath(path))))
 
 
+NOTHING_HIDDEN: Final = Hidden()
+
+
 class Sight(msgspec.Struct, frozen=True):
     """What every command sees of a person's machine: what stays hidden, and what the person opened for reading."""
 
-    hidden: Hidden = Hidden()
+    hidden: Hidden = NOTHING_HIDDEN
     read_only: tuple[Path, ...] = ()
+
+
+PLAIN_SIGHT: Final = Sight()
+"""Nothing of anybody is hidden, and nothing was opened."""
 
 
 def hide(home: Path, *, repositories: Iterable[Path] = (), secret: Iterable[Path] = ()) -> Hidden:
@@ -120,7 +127,7 @@ def confined(
     executables: Sequence[Path],
     read_only: Sequence[Path] = (),
     search_path: str = DEFAULT_PATH,
-    hidden: Hidden = Hidden(),  # noqa: B008 - a frozen value
+    hidden: Hidden = NOTHING_HIDDEN,
 ) -> Sandbox:
     """The best containment that can be had, with what the command needs to see.
 

@@ -21,6 +21,7 @@ from runner.dispositions import MEMBERS, TABLE, check_receipt
 from runner.documents import Disposition
 from runner.overlay import Content, Limits
 from runner.snapshot import BaseSnapshot
+from savant.contracts.containment import Containment, Demand
 from savant.contracts.digest import digest
 from savant.contracts.document import accept, seal
 from savant.contracts.errors import InternalError, PortError, RefusedInput, UsageError
@@ -437,3 +438,33 @@ def test_the_receipt_is_a_document_that_survives_acceptance(snapshot: BaseSnapsh
     """The receipt's bytes are accepted again under its digest."""
     receipt = verified(snapshot, scratch).receipt
     assert accept(receipt.raw, type(receipt.document), declared_digest=receipt.digest) == receipt
+
+
+def test_a_provider_below_its_demand_is_a_limitation_of_the_receipt(snapshot: BaseSnapshot, scratch: Path) -> None:
+    """A person allowed it; with as much as was demanded, or with no command at all, there is nothing to say."""
+
+    def contained(level: str) -> Callable[[Call], GenerationClaim]:
+        def act(call: Call) -> GenerationClaim:
+            assert call.workspace is not None
+            CHANGE(call.workspace)
+            seen = Containment(level=level, layers=("x",), network="open")  # type: ignore[arg-type]
+            call.observer.processes(survivors=0, remaining=0, containment=seen)
+            return claim()
+
+        return act
+
+    def limitations(step: Answer | Edit) -> list[str]:
+        provider = ScriptedProvider({"generation": [step]})
+        outcome = run_attempt(
+            inputs_of(snapshot, demanded=Demand("S2", is_waived=True)),
+            ports_of(scratch, provider_factory=lambda: provider),
+        )
+        assert outcome.receipt.document.disposition == "verified"
+        assert (outcome.containment is None) is isinstance(step, Edit)
+        found = outcome.receipt.document.limitations
+        return [limitation.text for limitation in found if limitation.source == "runner.sandbox"]
+
+    (text,) = limitations(Answer(contained("S1")))
+    assert text.startswith("The provider's commands ran at sandbox level weak (S1), and reduced (S2) is demanded")
+    assert limitations(Answer(contained("S2"))) == []
+    assert limitations(Edit(CHANGE)) == []

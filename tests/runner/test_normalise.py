@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from providerport.scripted import Edit, ScriptedProvider, write_files
 from runner.attempt import AttemptOutcome, run_attempt
@@ -15,13 +16,16 @@ from runner.normalise import Normalised, Normaliser, NormaliserFailed, run_norma
 from runner.overlay import Content
 from runner.snapshot import BaseSnapshot
 from runner.workspace import CandidateWorkspace
+from savant.contracts.containment import Containment, Demand
 from savant.contracts.errors import RefusedInput
 from savant.process.port import Mount, Sandbox
 from savant.process.posix import SupervisedRunner
 from savant.process.scripted import Scripted, ScriptedRunner
+from savant.process.view import PLAIN_SIGHT, Sight
 from savant.store.objects import MemoryObjectStore
 from tests.runner.kit import DictBase, inputs_of, ports_of
 
+SCRIPTED = Containment(level="S0", layers=("scripted-s0",), network="open")
 UPPER = "import sys\nfor p in sys.argv[1:]:\n  d = open(p, 'rb').read(); open(p, 'wb').write(d.upper())\n"
 
 
@@ -36,9 +40,12 @@ def python(program: str, name: str = "upper", **changes: object) -> Normaliser:
     return Normaliser(**members)  # type: ignore[arg-type]
 
 
-@pytest.fixture(scope="module")
-def processes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SupervisedRunner]:
-    with SupervisedRunner(tmp_path_factory.mktemp("streams"), at_most="S0") as runner:
+@pytest.fixture(scope="module", params=["S0", "S3"])
+def processes(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SupervisedRunner]:
+    """A runner that offers nothing, and the best one that can be had."""
+    with SupervisedRunner(tmp_path_factory.mktemp("streams"), at_most=request.param) as runner:
+        if runner.level < request.param:
+            pytest.skip(f"only level {runner.level} can be had here")
         yield runner
 
 
@@ -92,12 +99,6 @@ FAILURES = {
     ),
     "is absent": ("", {"argv": ("/nonexistent/tool",)}, "workspace-freeze-failure", "normaliser.spawn-error"),
     "makes a fifo": ("import os; os.mkfifo('p')", {}, "workspace-freeze-failure", "refused.special-file"),
-    "demands more": (
-        "",
-        {"sandbox": Sandbox(level="S3", network=False)},
-        "workspace-freeze-failure",
-        "port.sandbox-level",
-    ),
 }
 
 
@@ -127,14 +128,16 @@ def test_without_a_runner_a_needed_normaliser_fails(snapshot: BaseSnapshot, scra
     assert outcome.receipt.document.failure_code == "normaliser.no-runner"
 
 
-def run(scratch: Path, runner: ScriptedRunner, *normalisers: Normaliser) -> Normalised | NormaliserFailed:
+def run(
+    scratch: Path, runner: ScriptedRunner, *normalisers: Normaliser, sight: Sight = PLAIN_SIGHT
+) -> Normalised | NormaliserFailed:
     workspace = CandidateWorkspace(DictBase({b"old.py": Content("regular", b"old")}), scratch)
     for number in range(3):
         workspace.write(b"-%d.py" % number + b"x" * 30 + b".py", b"%d" % number)
     workspace.write(b"old.py", b"old")
     workspace.symlink(b"link.py", b"old.py")
     workspace.close()
-    return run_normalisers(normalisers, workspace, runner, scratch)
+    return run_normalisers(normalisers, workspace, runner, scratch, sight=sight)
 
 
 def test_paths_are_arguments_that_cannot_be_options(scratch: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -143,7 +146,9 @@ def test_paths_are_arguments_that_cannot_be_options(scratch: Path, monkeypatch: 
 
     monkeypatch.setattr(module, "MAX_ARGUMENT_BYTES", 80)
     runner = ScriptedRunner({"/tool": Scripted()})
-    assert run(scratch, runner, python("", argv=("/tool", "--fix"), environment=(("A", "b"),))) == Normalised(())
+    assert run(scratch, runner, python("", argv=("/tool", "--fix"), environment=(("A", "b"),))) == Normalised(
+        (), SCRIPTED
+    )
     given = [command.argv[2:] for command in runner.commands]
     assert [len(paths) for paths in given] == [2, 1]
     assert all(path.startswith("./-") for paths in given for path in paths)
@@ -151,8 +156,41 @@ def test_paths_are_arguments_that_cannot_be_options(scratch: Path, monkeypatch: 
     environment = dict(command.env)
     assert environment["A"] == "b"
     assert environment["HOME"] == str(scratch / "home")
-    assert Mount(command.cwd, command.cwd, writable=True) in command.sandbox.mounts
-    assert not command.sandbox.network
+    assert command.sandbox == Sandbox(level="S0", network=False)
+
+
+def test_a_normaliser_gets_the_best_containment_and_sees_its_folders(scratch: Path, tmp_path: Path) -> None:
+    """The copy and the private folders can be changed; its toolchain and what the person opened can be read."""
+    tool, notes = tmp_path / "opt/tool", tmp_path / "notes"
+    for folder in (tool.parent, notes):
+        folder.mkdir()
+    tool.touch()
+    runner = ScriptedRunner({str(tool): Scripted()}, level="S3")
+    done = run(scratch, runner, python("", argv=(str(tool),)), sight=Sight(read_only=(notes,)))
+    assert isinstance(done, Normalised)
+    assert done.containment == Containment(level="S3", layers=("scripted-s3",), network="none")
+    (command,) = runner.commands
+    assert (command.sandbox.level, command.sandbox.network) == ("S3", False)
+    writable = (command.cwd, scratch / "home", scratch / "tmp")
+    assert set(command.sandbox.mounts) == {
+        *(Mount(folder, folder, writable=True) for folder in writable),
+        *(Mount(folder, folder) for folder in (tool.parent, notes)),
+    }
+
+
+def test_below_its_demand_a_normaliser_runs_only_when_a_person_allows_it(snapshot: BaseSnapshot, scratch: Path) -> None:
+    """The attempt ends and nothing runs; waived, it runs and the receipt says so."""
+    formatter = python("", argv=("/bin/true",), demanded=Demand("S2"))
+    with SupervisedRunner(scratch.parent / "streams", at_most="S0") as bare:
+        refused, _ = attempt(snapshot, scratch, bare, formatter)
+        assert refused.receipt.document.failure_code == "port.sandbox-level"
+        assert (refused.candidate, refused.containment) == (None, None)
+        waived, _ = attempt(snapshot, scratch, bare, replace(formatter, demanded=Demand("S2", is_waived=True)))
+    assert waived.candidate is not None
+    assert waived.containment is not None
+    assert waived.containment.level == "S0"
+    (limitation,) = [found for found in waived.receipt.document.limitations if found.source == "runner.sandbox"]
+    assert limitation.text.startswith("Formatters ran at sandbox level none (S0), and reduced (S2) is demanded")
 
 
 def test_a_process_that_cannot_be_ended_stops_everything(scratch: Path) -> None:
@@ -172,7 +210,10 @@ def test_the_touched_files_are_told(scratch: Path, processes: SupervisedRunner) 
     workspace.close()
     double = UPPER.replace("d.upper()", "d * 2")
     done = run_normalisers([python(UPPER), python(double)], workspace, processes, scratch)
-    assert done == Normalised((b"a.py", b"b.py"))
+    assert isinstance(done, Normalised)
+    assert done.touched == (b"a.py", b"b.py")
+    assert done.containment is not None
+    assert (done.containment.level, done.containment.network == "none") == (processes.level, processes.level >= "S2")
     assert workspace.overlay.read(b"a.py") == b"AA"
 
 
