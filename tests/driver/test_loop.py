@@ -232,12 +232,14 @@ def test_a_retry_is_told_the_findings_and_succeeds(world: WorldOf) -> None:
 
 def test_what_a_required_check_found_is_told_before_the_rest(world: WorldOf, processes: SupervisedRunner) -> None:
     """An optional check that comes first in the configuration comes last in the prior, which may be cut off there."""
-    w = world(script(RED, GOOD), files=FORBIDDEN, processes=processes)
-    w.asked = replace(w.asked, checks=(check(["/bin/false"], "a-style", required=False),))
+    w = world(script(GOOD, GOOD), processes=processes, budgets={"retries": 1, "replans": 0})
+    w.asked = replace(
+        w.asked, checks=(check(["/bin/false"], "a-style", required=False), check(["/bin/false"], "b-tests"))
+    )
     ended(w)
     prior = [r.prior for r in w.all(Request) if r.operation == "generation"][1]
     assert prior is not None
-    assert [f.check for f in prior.findings] == ["forbidden-paths", "a-style"]
+    assert [f.check for f in prior.findings] == ["b-tests", "a-style"]
 
 
 def test_a_failed_call_is_told_to_the_next_attempt(world: WorldOf) -> None:
