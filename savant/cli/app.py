@@ -38,6 +38,7 @@ COMMANDS = MappingProxyType(
         "diff": ("cmd_show", "diff", "Show the candidate of a run as a diff."),
         "patch": ("cmd_show", "patch", "Write the candidate of a run as a patch that git applies."),
         "show": ("cmd_show", "show", "Show a run: its steps, checks, decision."),
+        "usage": ("cmd_usage", "usage", "Show tokens and cost by run, provider, model or day."),
         "runs": ("cmd_show", "runs", "List the runs of this repository."),
         "apply": ("cmd_apply", "apply", "Apply an admitted candidate into a dedicated worktree."),
         "undo": ("cmd_apply", "undo", "Restore the base in a target, byte for byte."),

@@ -23,7 +23,9 @@ if TYPE_CHECKING:
     from driver.run import Apply, RunResult
     from runner.normalise import Normaliser
     from savant.cli.agents import AgentFlags
+    from savant.cli.cassettes import Tape
     from savant.cli.provision import Provision
+    from savant.cli.spending import Spending
     from savant.cli.workbench import Workbench
 
 SHOWN_DIRTY = 5
@@ -61,16 +63,21 @@ SHOWN_DIRTY = 5
     "--provider-directory", type=click.Choice(["workspace", "empty"]), default="workspace", help="Where it works."
 )
 @click.option("--provider-operation", multiple=True, metavar="NAME", help="What it answers (default: generation).")
+@click.option("--reports-usage", is_flag=True, help="Every answer of the command tells the tokens that it used.")
 @click.option("--env", "provider_env", multiple=True, metavar="NAME", help="A variable the provider may see.")
 @click.option("--max-output", type=click.IntRange(1), metavar="BYTES", help="The provider's largest answer.")
 @click.option("--from-commit", metavar="A..B", help="Judge a change that exists instead of generating one.")
 @click.option("--patch", type=click.Path(exists=True, dir_okay=False), help="Judge a patch file.")
+@click.option("--record-cassette", metavar="DIR", help="Record every provider call into this new folder.")
+@click.option("--cassette", metavar="DIR", help="Answer provider calls from this folder: no agent, no key, no network.")
 @click.option("--scope", multiple=True, metavar="PATTERN", help="Limit the task to paths; may be repeated.")
 @click.option("--check", multiple=True, metavar="CMD", help="A check that may not get worse than on the base.")
 @click.option("--must-pass", multiple=True, metavar="CMD", help="A check that must pass.")
 @click.option("--retries", type=click.IntRange(0), help="At most so many retries (only lowers the budget).")
 @click.option("--replans", type=click.IntRange(0), help="At most so many replans (only lowers the budget).")
 @click.option("--calls", type=click.IntRange(1), help="At most so many provider calls (only lowers the budget).")
+@click.option("--tokens", type=click.IntRange(1), help="At most so many tokens in all (only lowers the budget).")
+@click.option("--cost", metavar="AMOUNT", help="At most so much money in all, as 1.50 (only lowers the budget).")
 @click.option("--deadline", type=click.IntRange(1), default=600, metavar="SECONDS", help="For each provider call.")
 @click.option("--requester", default="", help="Who asks: a name or a key fingerprint.")
 @click.option("--apply", "apply_to", type=click.Path(), metavar="TARGET", help="Apply when admitted, into this folder.")
@@ -91,41 +98,53 @@ def run(**flags: Any) -> int:
 
 
 def _run(bench: Workbench, output: Output, flags: dict[str, Any]) -> int:
+    from driver.money import parse_amount
     from driver.prepare import Asked, prepare, read_rules
     from runner.snapshot import BaseSnapshot
+    from savant.cli.cassettes import tape_of
     from savant.cli.provision import provide
+    from savant.cli.spending import spending_of
     from savant.cli.supplying import verify_unmentioned
 
     bench.processes.warm()
-    provision = provide(bench, _provider_flags(flags), flags["scope"])
+    tape = tape_of(bench, record=flags["record_cassette"], play=flags["cassette"])
+    provision = provide(bench, _provider_flags(flags), flags["scope"], tape)
     commit = provision.base or bench.repository.resolve_commit(flags["base"])
     snapshot = BaseSnapshot.take(bench.repository, commit, cache=bench.cache)
     rules = read_rules(snapshot)
     asked = Asked(
-        objective=flags["objective"] or provision.config.sealed.document.note or provision.words,
+        objective=flags["objective"] or tape.objective or provision.config.sealed.document.note or provision.words,
         scope=tuple(flags["scope"]),
         checks=_checks(flags),
         requester=flags["requester"],
         retries=flags["retries"],
         replans=flags["replans"],
         calls=flags["calls"],
+        tokens=flags["tokens"],
+        cost_microunits=None if flags["cost"] is None else parse_amount(flags["cost"]),
         deadline_ms=flags["deadline"] * 1000,
         ledger_mode=flags["ledger_mode"],
     )
+    spending = spending_of(bench.places, provision)
     inputs = prepare(
         asked,
         snapshot,
         rules,
         provider_config=provision.config.sealed,
         object_format=bench.repository.object_format,
+        model=spending.model,
+        price=spending.price,
     )
     verify_unmentioned(provision.redactor, provision.config.sealed.raw, inputs.session.raw)
+    tape.describe(provision, asked.objective)
     _announce(bench, output, inputs, rules, provision)
-    readiness, normalisers = _readiness(bench, inputs, rules, provision)
+    for line in tape.lines():
+        output.progress(line)
+    readiness, normalisers = _readiness(bench, inputs, rules, provision, spending)
     if not readiness.ready:
         return _not_ready(output, readiness)
-    result, run_id = _governed(bench, output, inputs, provision, normalisers, flags)
-    return show_result(output, result, run_id, bench.directory)
+    result, run_id = _governed(bench, output, inputs, provision, tape, normalisers, flags)
+    return show_result(output, result, run_id, bench.directory, tape.end())
 
 
 def _provider_flags(flags: dict[str, Any]) -> Any:
@@ -139,6 +158,7 @@ def _provider_flags(flags: dict[str, Any]) -> Any:
         provider_operations=flags["provider_operation"],
         provider_env=flags["provider_env"],
         max_output_bytes=flags["max_output"],
+        reports_usage=flags["reports_usage"],
         from_commit=flags["from_commit"],
         patch=flags["patch"],
         agent=_agent_flags(flags),
@@ -187,8 +207,9 @@ def _checks(flags: dict[str, Any]) -> tuple[Any, ...]:
 
 def _announce(bench: Workbench, output: Output, inputs: RunInputs, rules: Rules, provision: Provision) -> None:
     """The first screen: base, what is not part of it, provider, sandbox, policy."""
+    from savant.cli.spending import budget_words
+
     base = inputs.snapshot.document.document
-    budgets = inputs.session.document.budgets
     output.progress(f"base {base.base_commit[:17]}  {provision.words}")
     for line in provision.warnings:
         output.progress(line)
@@ -198,11 +219,7 @@ def _announce(bench: Workbench, output: Output, inputs: RunInputs, rules: Rules,
     origin = rules.admission.document.origin
     where = "built-in starter policy" if origin == "starter" else ".savant/policy.toml at the base"
     output.progress(f"policy {short(rules.admission.digest)}  {where}")
-    unlimited = [name for name in ("tokens", "cost_microunits") if getattr(budgets, name) is None]
-    output.progress(
-        f"budgets: {budgets.retries} retries, {budgets.replans} replans, {budgets.provider_calls} calls"
-        + (f"; not limited: {', '.join(unlimited)}" if unlimited else "")
-    )
+    output.progress(budget_words(inputs.session.document.budgets))
 
 
 def _not_part_of_base(bench: Workbench, inputs: RunInputs) -> Iterator[str]:
@@ -220,7 +237,7 @@ def _not_part_of_base(bench: Workbench, inputs: RunInputs) -> Iterator[str]:
 
 
 def _readiness(
-    bench: Workbench, inputs: RunInputs, rules: Rules, provision: Provision
+    bench: Workbench, inputs: RunInputs, rules: Rules, provision: Provision, spending: Spending
 ) -> tuple[Readiness, tuple[Normaliser, ...]]:
     from driver.prepare import command_checks
     from driver.readiness import assess
@@ -251,7 +268,8 @@ def _readiness(
     project = command_checks(rules.trusted_part.document)
     readiness = assess(
         budgets=inputs.session.document.budgets,
-        reports_usage=provision.factory().describe().reports_usage,
+        reports_usage=spending.reports_usage,
+        accounting=inputs.accounting.document,
         project_checks=project,
         policy_digest=rules.trusted_part.digest,
         is_trusted=rules.trusted_part.digest in pins.trusted_policies,
@@ -298,6 +316,7 @@ def _governed(
     output: Output,
     inputs: RunInputs,
     provision: Provision,
+    tape: Tape,
     normalisers: tuple[Normaliser, ...],
     flags: dict[str, Any],
 ) -> tuple[RunResult, str]:
@@ -312,6 +331,8 @@ def _governed(
     from savant.contracts.errors import UsageError
 
     mode: Literal["off", "record", "enforce"] = flags["ledger_mode"]
+    if mode != "off":
+        bench.database.position()  # a database that cannot be used is said before anything is spent
     if mode == "off" and flags["apply_to"]:
         raise UsageError(
             "usage.off-apply", "Nothing can be applied in ledger mode off.", fix="Leave --ledger-mode out."
@@ -330,10 +351,11 @@ def _governed(
             clock=bench.clock,
             host=bench.host,
             tool=f"savant/{VERSION}",
+            remark=tape.remark,
         )
         ports = RunPorts(
             recorder=recorder,
-            provider=provision.factory,
+            provider=tape.guard(provision.factory),
             clock=bench.clock,
             tasks=bench.tasks,
             cancellation=bench.cancellation,

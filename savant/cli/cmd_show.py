@@ -150,13 +150,15 @@ def runs(repo: str, limit: int, format_: str) -> int:
 @format_option
 def show(run: str, repo: str, format_: str) -> int:
     """Print what a run did, from its records."""
+    from savant.cli.cmd_usage import call_members
     from savant.cli.lookup import find_run
     from savant.cli.workbench import Workbench
 
     output = Output(as_json=format_ == "json")
     with Workbench(repo) as bench:
         found = find_run(bench, run)
-    members = summary(found.history)
+        calls = bench.database.calls(found.history.run_id)
+    members = {**summary(found.history), "calls": [call_members(row) for row in calls]}
     output.document("show", "ok", 0, members)
     if not output.as_json:
         output.say(*show_lines(members))
@@ -233,9 +235,12 @@ def summary(history: RunHistory) -> dict[str, Any]:
 
 def show_lines(members: dict[str, Any]) -> Iterator[str]:
     """The summary for a person."""
+    from savant.cli.cmd_usage import call_words
+
     yield f"run {members['run'][:12]}  {members['disposition'] or 'interrupted'}  {members['reason'] or ''}".rstrip()
     yield f"  task: {members['objective']}"
     yield f"  base: {members['base_commit']}"
+    yield from (f"  {call_words(call)}" for call in members["calls"])
     for attempt, evaluation in zip_longest_lists(members["attempts"], members["evaluations"]):
         if attempt is not None:
             yield f"  attempt {attempt['number']}: {attempt['failure_kind'] or attempt['outcome']}"

@@ -32,6 +32,7 @@ from runner.snapshot import BaseSnapshot
 from savant.cli.supplying import guarded, with_secrets
 from savant.cli.workbench import Workbench
 from savant.contracts.digest import digest
+from savant.contracts.document import Sealed
 from savant.contracts.errors import UsageError
 from savant.files.atomic import read_regular
 from savant.repository.build import build_manifest
@@ -39,7 +40,9 @@ from savant.repository.manifest import diff
 from synthesis.documents import Operation
 
 if TYPE_CHECKING:
+    from commandprovider.documents import Config
     from savant.cli.agents import AgentFlags
+    from savant.cli.cassettes import Tape
 
 MAX_PATCH_BYTES = 64 * 1024 * 1024
 
@@ -54,6 +57,7 @@ class ProviderFlags(msgspec.Struct, frozen=True, kw_only=True):
     provider_operations: tuple[str, ...] = ()
     provider_env: tuple[str, ...] = ()
     max_output_bytes: int | None = None
+    reports_usage: bool = False
     from_commit: str | None = None
     patch: str | None = None
     agent: AgentFlags | None = None
@@ -76,13 +80,16 @@ class Provision(msgspec.Struct, frozen=True):
     warnings: tuple[str, ...] = ()
 
 
-def provide(bench: Workbench, flags: ProviderFlags, scope: Sequence[str]) -> Provision:
+def provide(bench: Workbench, flags: ProviderFlags, scope: Sequence[str], tape: Tape) -> Provision:
     """The provider of a run.
 
-    :raises UsageError: ``usage.provider`` unless exactly one kind is named; ``usage.scope-import``.
+    :param tape: where the provider's calls go. Where it plays, nothing is looked for on this machine.
+    :raises UsageError: ``usage.provider`` unless exactly one kind is named, or none and the tape holds one;
+        ``usage.scope-import``; ``usage.cassette-config`` for a provider that is not the one on the tape.
     """
     named = (flags.provider, flags.from_commit, flags.patch, flags.agent)
-    if bool(flags.recipe) + sum(flag is not None for flag in named) != 1:
+    kinds = bool(flags.recipe) + sum(flag is not None for flag in named)
+    if kinds > 1 or (kinds == 0 and tape.recorded is None):
         raise UsageError(
             "usage.provider",
             "A run needs one provider: --agent, --recipe, --provider, --from-commit or --patch.",
@@ -97,25 +104,49 @@ def provide(bench: Workbench, flags: ProviderFlags, scope: Sequence[str]) -> Pro
             fix="Leave --scope out: .savant/policy.toml says which paths may change.",
         )
     host = ToolHost(
-        processes=bench.processes,
+        processes=tape.processes,
         scratch=bench.scratch / "tools",
         ambient=bench.places.environment,
         search_path=bench.places.search_path,
     )
+    if tape.recorded is not None:
+        return _played(bench, flags, scope, host, tape.recorded)
     if flags.agent is not None:
         from savant.cli.agents import provide_agent
 
         return provide_agent(bench, flags.agent, scope, host)
+    return _named(bench, flags, scope, host, None)
+
+
+def _played(
+    bench: Workbench, flags: ProviderFlags, scope: Sequence[str], host: ToolHost, recorded: Sealed[Config]
+) -> Provision:
+    from savant.cli.cassettes import provide_played, verify_recorded
+
+    names_a_tool = bool(flags.recipe) or any((flags.provider, flags.patch, flags.from_commit))
+    if not names_a_tool:
+        return provide_played(flags, host, recorded)
+    provision = _named(bench, flags, scope, host, recorded.document)
+    verify_recorded(provision.config.sealed.document, recorded.document)
+    return provision
+
+
+def _named(
+    bench: Workbench, flags: ProviderFlags, scope: Sequence[str], host: ToolHost, recorded: Config | None
+) -> Provision:
+    """The tool or the change that the flags name; with ``recorded`` its executables are not looked for."""
     if flags.recipe:
-        return _recipe(bench, flags, scope, host)
+        return _recipe(bench, flags, scope, host, recorded)
     if flags.provider is not None:
-        return _command(bench, flags, scope, host)
+        return _command(bench, flags, scope, host, recorded)
     if flags.patch is not None:
-        return _patch(bench, flags.patch, host)
+        return _patch(bench, flags.patch, host, recorded)
     return _commit(bench, flags.from_commit or "", host)
 
 
-def _recipe(bench: Workbench, flags: ProviderFlags, scope: Sequence[str], host: ToolHost) -> Provision:
+def _recipe(
+    bench: Workbench, flags: ProviderFlags, scope: Sequence[str], host: ToolHost, recorded: Config | None
+) -> Provision:
     on_failure = []
     for text in flags.on_failure:
         check, sign, command = text.partition("=")
@@ -128,13 +159,16 @@ def _recipe(bench: Workbench, flags: ProviderFlags, scope: Sequence[str], host: 
         search_path=bench.places.search_path,
         environment=flags.provider_env,
         promise=tuple(scope) or ("**",),
+        recorded=recorded,
     )
     host = with_secrets(host, NO_SECRETS, flags.provider_env)
     factory = guarded(lambda: RecipeProvider(config, host), host)
     return Provision(config, factory, None, f"recipe: {'; '.join(flags.recipe)}", redactor=host.redactor)
 
 
-def _command(bench: Workbench, flags: ProviderFlags, scope: Sequence[str], host: ToolHost) -> Provision:
+def _command(
+    bench: Workbench, flags: ProviderFlags, scope: Sequence[str], host: ToolHost, recorded: Config | None
+) -> Provision:
     operations = tuple(flags.provider_operations) or ("generation",)
     unknown = set(operations) - set(ALL_OPERATIONS)
     if unknown:
@@ -148,19 +182,21 @@ def _command(bench: Workbench, flags: ProviderFlags, scope: Sequence[str], host:
         environment=flags.provider_env,
         promise=tuple(scope) or ("**",),
         max_stdout_bytes=flags.max_output_bytes or MAX_STDOUT_BYTES,
+        recorded=recorded,
     )
     host = with_secrets(host, NO_SECRETS, flags.provider_env)
-    factory = guarded(lambda: CommandProvider(config, host), host)
+    factory = guarded(lambda: CommandProvider(config, host, reports_usage=flags.reports_usage), host)
     return Provision(config, factory, None, f"command: {flags.provider}", redactor=host.redactor)
 
 
-def _patch(bench: Workbench, name: str, host: ToolHost) -> Provision:
+def _patch(bench: Workbench, name: str, host: ToolHost, recorded: Config | None) -> Provision:
     raw = read_regular(Path(name).absolute(), max_bytes=MAX_PATCH_BYTES)
     config = import_config(
         Imported(commit=None, patch_digest=digest(raw)),
         note=f"Import the patch {digest(raw)}.",
         argv=PATCH_ARGV,
         search_path=bench.places.search_path,
+        recorded=recorded,
     )
     return Provision(config, lambda: ImportProvider(config, host, (), raw), None, f"import of the patch {name}")
 

@@ -165,9 +165,13 @@ class RunDatabase:
         with self.writing() as writer:
             writer.clear()
 
-    def select(self, query: str, *values: str | int | None) -> list[tuple[Any, ...]]:
+    def select(self, query: str, *values: str | int) -> list[tuple[Any, ...]]:
         """The rows of a query of ours (:mod:`savant.store.usage`); never one that a person wrote."""
         return self._do(lambda database: database.execute(query, values).fetchall())
+
+    def calls(self, run_id: str) -> tuple[UsageRow, ...]:
+        """The provider calls of a run, in order."""
+        return self._do(lambda database: tuple(_read(database, UsageRow, "where run_id = ? order by seq", run_id)))
 
     def list(self, *, limit: int = 100) -> tuple[RunRow, ...]:
         """The newest runs, newest first; runs of one millisecond in descending order of their ids."""

@@ -30,20 +30,18 @@ GROUPINGS: Final[tuple[Grouping, ...]] = tuple(_KEYS)
 class UsageTotal(msgspec.Struct, frozen=True):
     """The calls of one group. A sum is over the calls that reported it, None when no call did.
 
-    :param key: the run, provider, model or day (UTC); empty for a provider that names no model.
-    :param unknown_tokens: calls that did not report both, tokens in and tokens out.
-    :param unknown_cost: calls that reported no cost and have no price.
+    :param key: the run, provider, model or day (UTC); empty for a provider that is not known or names no model.
     :param tokens_in: cached ones included; ``tokens_cached`` are those of them that came from a cache.
     :param cost_microunits: as reported, of the calls that are paid one by one; ``notional_microunits``: as reported, of
         the calls that a subscription pays.
-    :param priced_microunits: of every call that has tokens and a price; ``notional_priced_microunits`` is the part of
-        it that a subscription pays.
+    :param priced_microunits: by the price in force, of the calls that are paid one by one;
+        ``notional_priced_microunits``: of the calls that a subscription pays.
+    :param unknown_in: calls that did not report it; likewise ``unknown_out``, ``unknown_cached``, ``unknown_cost`` and,
+        for want of tokens or of a price, ``unknown_priced``.
     """
 
     key: str
     calls: int
-    unknown_tokens: int
-    unknown_cost: int
     tokens_in: int | None
     tokens_out: int | None
     tokens_cached: int | None
@@ -51,41 +49,44 @@ class UsageTotal(msgspec.Struct, frozen=True):
     notional_microunits: int | None
     priced_microunits: int | None
     notional_priced_microunits: int | None
+    unknown_in: int
+    unknown_out: int
+    unknown_cached: int
+    unknown_cost: int
+    unknown_priced: int
 
 
 _QUERY: Final = """
 select {key} as name, count(*),
-    sum(u.tokens_in is null or u.tokens_out is null),
-    sum(u.cost_microunits is null and u.priced_microunits is null),
     sum(u.tokens_in), sum(u.tokens_out), sum(u.tokens_cached),
     sum(case when not coalesce(u.is_notional, 0) then u.cost_microunits end),
     sum(case when u.is_notional then u.cost_microunits end),
-    sum(u.priced_microunits),
-    sum(case when u.is_notional then u.priced_microunits end)
+    sum(case when not coalesce(u.is_notional, 0) then u.priced_microunits end),
+    sum(case when u.is_notional then u.priced_microunits end),
+    sum(u.tokens_in is null), sum(u.tokens_out is null), sum(u.tokens_cached is null),
+    sum(u.cost_microunits is null), sum(u.priced_microunits is null)
 from usage u
     join runs r on r.run_id = u.run_id
     left join provider_claims c on c.capabilities_digest = u.capabilities_digest
     left join sessions s on s.session_digest = r.session_digest
     left join provider_configurations p on p.config_digest = s.config_digest
-where u.at_ms >= ? and (? is null or u.run_id = ?)
-group by {group} order by {order}
+where u.at_ms >= ?
+group by name order by {order}
 """
 
+_ORDER: Final[Mapping[str, str]] = MappingProxyType({"run": "max(r.started_at_ms) desc, name", "day": "name desc"})
 
-def usage_by(
-    database: RunDatabase, grouping: Grouping, *, since_ms: int = 0, run_id: str | None = None
-) -> tuple[UsageTotal, ...]:
-    """The usage of the calls that began at ``since_ms`` or later, grouped; of one run alone where it is named.
+
+def usage_by(database: RunDatabase, grouping: Grouping, *, since_ms: int = 0) -> tuple[UsageTotal, ...]:
+    """The usage of the calls that began at ``since_ms`` or later, grouped.
 
     Runs come newest first, days newest first, everything else by name.
     """
-    order = {"run": "max(r.started_at_ms) desc, name", "day": "name desc"}.get(grouping, "name")
-    query = _QUERY.format(key=_KEYS[grouping], group="name", order=order)
-    return tuple(UsageTotal(row[0] or "", *row[1:]) for row in database.select(query, since_ms, run_id, run_id))
+    query = _QUERY.format(key=_KEYS[grouping], order=_ORDER.get(grouping, "name"))
+    return tuple(UsageTotal(row[0] or "", *row[1:]) for row in database.select(query, since_ms))
 
 
-def usage_total(database: RunDatabase, *, since_ms: int = 0) -> UsageTotal:
-    """The usage of every call that began at ``since_ms`` or later; all members are None or 0 when there is none."""
-    query = _QUERY.format(key="''", group="''", order="1")
-    rows = database.select(query, since_ms, None, None)
-    return UsageTotal(*rows[0]) if rows else UsageTotal("", 0, 0, 0, *[None] * 7)
+def usage_total(database: RunDatabase, *, since_ms: int = 0) -> UsageTotal | None:
+    """The usage of every call that began at ``since_ms`` or later; None when there is none."""
+    rows = database.select(_QUERY.format(key="''", order="name"), since_ms)
+    return UsageTotal(*rows[0]) if rows else None
