@@ -66,3 +66,13 @@ def test_each_missing_tool_is_named() -> None:
     made = readiness(missing_tools={"a": "No tool a.", "b": "No tool b."})
     assert missing(made) == ["driver.tool-missing"] * 2
     assert [item.name for item in made.items if not item.ready] == ["tool:a", "tool:b"]
+
+
+def test_a_missing_credential_is_named_with_what_supplies_it() -> None:
+    """The item names the agent, says why each source supplies nothing, and repeats the commands that help."""
+    made = readiness(missing_credentials={"claude": ("A_KEY: it is not set", "export A_KEY=...")})
+    assert missing(made) == ["driver.credential-missing"]
+    item = made.items[-1]
+    assert item.name == "credential:claude"
+    assert item.detail == "claude has no credential that can be used: A_KEY: it is not set."
+    assert item.fix == "export A_KEY=..."
