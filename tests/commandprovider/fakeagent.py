@@ -15,7 +15,7 @@ from typing import Any
 
 VERSION = "2.1.332"
 
-PROGRAM = r'''
+PROGRAM = r"""
 import json, os, pathlib, subprocess, sys, time
 
 here = pathlib.Path(__file__).resolve().parent
@@ -81,7 +81,7 @@ for name in act.get("without", ()):
 envelope.update(act.get("envelope", {}))
 sys.stdout.write(act["raw"] if "raw" in act else json.dumps(envelope) + "\n")
 sys.exit(act.get("status", 0))
-'''
+"""
 
 
 def install(folder: Path, script: Mapping[str, Any], *, name: str = "claude") -> Path:
