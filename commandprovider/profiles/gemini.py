@@ -27,19 +27,20 @@ FAILURES: Final = (
     Failure("event", "429|RESOURCE_EXHAUSTED", "rate-limited", "error.code"),
     Failure("event", "5[0-9][0-9]", "overloaded", "error.code"),
     Failure("event", "401|403|41", "auth", "error.code"),
-    Failure("event", "42|52|53|55", "config-error", "error.code"),
-    Failure("event", "54", "turn-limit", "error.code"),
+    Failure("event", "42|44|52|55", "config-error", "error.code"),
+    Failure("event", "53", "turn-limit", "error.code"),
     Failure("event", "400", "bad-request", "error.code"),
     Failure("event", "130", "cancelled", "error.code"),
-    Failure("error", r"ECONNREFUSED|ENOTFOUND|ECONNRESET|fetch failed", "network"),
+    Failure("error", r"ECONNREFUSED|ENOTFOUND|ECONNRESET|fetch failed|^terminated$", "network"),
     Failure("error", r"not valid JSON|Unexpected token|Incomplete JSON|Failed to parse|stream ended", "bad-gateway"),
     Failure("exit-status", "173", "rate-limited"),
-    Failure("exit-status", "24[4-9]|25[0-4]", "overloaded"),
+    Failure("exit-status", "24[4-9]|25[0-4]|17", "overloaded"),
     Failure("exit-status", "145|147|41", "auth"),
-    Failure("exit-status", "42|52|55", "config-error"),
+    Failure("exit-status", "42|44|52|55", "config-error"),
     Failure("exit-status", "53", "turn-limit"),
     Failure("exit-status", "144", "bad-request"),
     Failure("exit-status", "130", "cancelled"),
+    Failure("stderr", r"\AUnknown arguments?: ", "config-error"),
 )
 
 _READ_TOOLS: Final = ("read_file", "read_many_files", "list_directory", "glob", "grep_search")
@@ -47,9 +48,13 @@ _EDIT_TOOLS: Final = (*_READ_TOOLS, "replace", "write_file")
 
 
 def _settings(tools: tuple[str, ...] | None) -> str:
-    """The settings file: an API key and no traffic of its own; with a list, no other tool is sent to the model."""
+    """The settings file: an API key and no traffic of its own; with a list, no other tool is sent to the model.
+
+    Its loop detection is off: it takes a long answer that repeats itself for a loop and gives an empty one instead.
+    """
     members: dict[str, object] = {
         "general": {"enableAutoUpdate": False, "enableAutoUpdateNotification": False, "maxAttempts": 2},
+        "model": {"disableLoopDetection": True},
         "privacy": {"usageStatisticsEnabled": False},
         "security": {"auth": {"selectedType": "gemini-api-key"}},
         "telemetry": {"enabled": False},

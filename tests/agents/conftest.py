@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
+from savant.process.posix import SupervisedRunner
+from tests.agents.installed import Installed, need
 from tests.agents.modelserver import ModelServer
+from tests.agents.rawkit import Driver
 from tests.agents.script import Planned, Script
 
 
@@ -34,3 +38,23 @@ def script(model_server: ModelServer) -> Iterator[Callable[..., Script]]:
     yield add
     assert [problem for one in added for problem in one.problems] == []
     assert [one.left for one in added] == [0] * len(added), "the agent did not ask for every step"
+
+
+@pytest.fixture
+def agent(request: pytest.FixtureRequest) -> Installed:
+    """The agent named by the parameter; the test counts for it, also when it is skipped."""
+    request.node.user_properties.append(("agent", request.param))
+    return need(request.param)
+
+
+@pytest.fixture(scope="session")
+def runner(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SupervisedRunner]:
+    """One process runner for the session."""
+    with SupervisedRunner(tmp_path_factory.mktemp("streams")) as one:
+        yield one
+
+
+@pytest.fixture
+def driver(agent: Installed, runner: SupervisedRunner, tmp_path: Path) -> Driver:
+    """The agent with nothing of the product around it but the process runner."""
+    return Driver(tmp_path, runner, agent)

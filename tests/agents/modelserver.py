@@ -40,7 +40,13 @@ ADAPTERS: Final[tuple[Adapter, ...]] = (ANTHROPIC, RESPONSES, CHAT, GEMINI)
 STRUCTURED_TOOL: Final = "StructuredOutput"
 """Where Claude Code wants an answer that has to fit a schema."""
 
+_MODEL: Final = re.compile(r"/models/([^:/]+):")
 _PLACE: Final = re.compile(r"/s/([^/]+)(/[^?]*)?")
+
+
+def _model_in(path: str) -> str:
+    found = _MODEL.search(path)
+    return found[1] if found else MODEL
 
 
 class ModelServer:
@@ -127,7 +133,7 @@ class _Handler(BaseHTTPRequestHandler):
             protocol=adapter.name,
             path=self.path,
             headers=dict(self.headers.items()),
-            model=str(body.get("model", MODEL)),
+            model=str(body.get("model") or _model_in(path)),
             stream=bool(body.get("stream")) or path.endswith(":streamGenerateContent"),
             tools=adapter.tools(body),
             body=body,
@@ -154,10 +160,10 @@ class _Handler(BaseHTTPRequestHandler):
                 self._send(status, adapter.error(step))
             case Overflow():
                 self._send(adapter.overflow.status, adapter.error(adapter.overflow))
-            case Truncated(text):
+            case Truncated(text, breaks):
                 parts = self._parts(adapter, asked, Reply(text=text))
                 whole = b"".join(parts)
-                self._chunks(asked, [whole[: len(whole) // 2]], ended=False)
+                self._chunks(asked, [whole[: len(whole) // 2]], ended=breaks == "body")
             case Garbled(body):
                 self._send(200, body.encode("utf-8"), "text/event-stream" if asked.stream else "text/html")
             case Slow(text, pause_s, pieces):

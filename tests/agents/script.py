@@ -96,9 +96,10 @@ class Overflow(msgspec.Struct, frozen=True):
 
 
 class Truncated(msgspec.Struct, frozen=True):
-    """The connection breaks in the middle of an answer."""
+    """Half of an answer comes: then the ``connection`` breaks, or the ``body`` ends as if that were all."""
 
     text: str
+    breaks: Literal["connection", "body"] = "connection"
 
 
 class Garbled(msgspec.Struct, frozen=True):

@@ -19,8 +19,8 @@ SOURCE = """
 import pytest
 
 @pytest.fixture
-def agent(request, record_property):
-    record_property("agent", request.param)
+def agent(request):
+    request.node.user_properties.append(("agent", request.param))
 
 @pytest.mark.parametrize("agent", ["one", "one", "two"], indirect=True)
 def test_drive(agent, request):

@@ -20,7 +20,7 @@ def _tools(body: Mapping[str, Any]) -> Offered:
     }
 
 
-def _response(reply: Reply) -> dict[str, Any]:
+def _response(asked: Asked, reply: Reply) -> dict[str, Any]:
     parts: list[dict[str, Any]] = [{"text": reply.text}] if reply.text or reply.call is None else []
     if reply.call is not None:
         parts.append({"functionCall": {"name": reply.call[0], "args": reply.call[1]}})
@@ -32,7 +32,7 @@ def _response(reply: Reply) -> dict[str, Any]:
     }
     return {
         "candidates": [candidate],
-        "modelVersion": "1",
+        "modelVersion": asked.model,
         "usageMetadata": {
             "promptTokenCount": usage.tokens_in,
             "cachedContentTokenCount": usage.cached,
@@ -48,11 +48,11 @@ def _error(fail: Fail) -> bytes:
 
 
 def _plain(asked: Asked, reply: Reply) -> bytes:
-    return encode(_response(reply))
+    return encode(_response(asked, reply))
 
 
 def _events(asked: Asked, reply: Reply) -> list[bytes]:
-    return [event(_response(reply))]
+    return [event(_response(asked, reply))]
 
 
 GEMINI: Final = Adapter(
