@@ -14,7 +14,6 @@ import re
 from collections.abc import Iterable, Iterator
 from functools import cache
 from typing import Final
-from urllib.parse import quote, quote_plus
 
 from savant.contracts.errors import UsageError
 
@@ -34,6 +33,10 @@ _SHORTEST_MARKER: Final = b"[***]"
 _ANONYMOUS: Final = f"[{MARK}]".encode()
 _OPEN: Final = f"[{MARK}".encode()
 _KEY_BLOCK: Final = b"-----BEGIN"
+_SPACE: Final = 0x20
+_UNRESERVED: Final = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~"
+"""What an address holds as it is (RFC 3986, section 2.3)."""
+
 _ROUNDS: Final = 8
 _WORDS: Final = (
     rb"(?:api[_-]?key|access[_-]?key(?:[_-]?id)?|secret(?:[_-]?(?:key|access[_-]?key))?|token|password|passwd"
@@ -188,9 +191,13 @@ def _json(value: bytes) -> Iterator[bytes]:
 
 
 def _percent(value: bytes) -> Iterator[bytes]:
-    for spelled in (quote(value, safe=""), quote(value, safe="/"), quote_plus(value)):
-        yield spelled.encode("ascii")
-        yield re.sub("%[0-9A-F]{2}", lambda match: match[0].lower(), spelled).encode("ascii")
+    """As in an address: everything encoded, but ``/`` where a path may hold it; in forms a space is a plus."""
+    for also, space in ((b"", b"%20"), (b"/", b"%20"), (b"", b"+")):
+        for form in (b"%%%02X", b"%%%02x"):
+            yield b"".join(
+                space if byte == _SPACE else bytes((byte,)) if byte in _UNRESERVED + also else form % byte
+                for byte in value
+            )
 
 
 def _hex(value: bytes) -> Iterator[bytes]:

@@ -72,6 +72,13 @@ def test_a_key_is_found_in_what_programs_make_of_it(key: bytes, before: bytes, b
         assert redactor.find(spelled.encode()) == "KEY", spelled
 
 
+@given(st.binary(min_size=8, max_size=60).filter(lambda raw: len(raw.strip()) >= MIN_SECRET_BYTES))
+def test_percent_encoding_is_that_of_the_standard_library(secret: bytes) -> None:
+    """An independent witness spells the same."""
+    known = spellings(secret)
+    assert {quote(secret, safe="").encode(), quote(secret).encode(), quote_plus(secret).encode()} <= set(known)
+
+
 def test_letters_that_json_need_not_escape_are_found_too() -> None:
     """A secret with letters beyond ASCII is found escaped and as it is."""
     redactor = Redactor([("KEY", "schlüssel/öffnung".encode())])

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from msgspec.structs import asdict
 
 from savant.cli.person import MAX_CONFIG_BYTES, AgentSettings, PersonConfig, Price, read_person
 from savant.cli.places import Places, find_places
@@ -86,6 +88,18 @@ def test_everything_that_can_be_said_is_read(places: Places) -> None:
         input_per_mtok=1_250_000, output_per_mtok=10_000_001, cached_per_mtok=1_250_000
     )
     assert read.sandbox_read == (Path("/opt/sdk"), places.home / "go/pkg")
+
+
+def test_the_documented_example_is_accepted(places: Places) -> None:
+    """The page's example is a configuration, and it names every key that there is."""
+    page = (Path(__file__).parents[3] / "docs" / "configuration.md").read_text("utf-8")
+    (example,) = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)
+    write(places, example)
+    read = read_person(places)
+    (agent,), (price,) = read.agents.values(), read.prices.values()
+    assert all(asdict(agent).values())
+    assert all(asdict(price).values())
+    assert read.sandbox_read
 
 
 def test_nothing_written_is_every_default(places: Places) -> None:
