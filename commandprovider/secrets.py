@@ -50,8 +50,10 @@ class Secrets(msgspec.Struct, frozen=True, kw_only=True):
         """Label and value of everything that must be found and taken out again."""
         for name, value in self.environment:
             yield name, value.encode("utf-8", "surrogateescape")
-        if self.files:
-            from commandprovider.logins import login_values
+        if not self.files:
+            return
+        from commandprovider.logins import login_values
+
         for name, raw in self.files:
             yield from ((f"~/{name}", value) for value in login_values(raw) if len(value.strip()) >= MIN_SECRET_BYTES)
 
