@@ -19,13 +19,27 @@ from savant.ledger.record import observation
 
 ModeName = Literal["off", "record", "enforce"]
 MAX_DETAIL: Final = 2_000
+PLAYED: Final = "answered from a cassette; nothing was started, no agent ran"
+"""How the remark of a run begins whose provider calls were played."""
 
 
 class Recorder:
-    """Writes one run's records under one random run id."""
+    """Writes one run's records under one random run id.
+
+    :param remark: what every record of the provider's host says beside the rest: that its calls were played. Nobody
+        pays for those.
+    """
 
     def __init__(
-        self, ledger: Ledger | None, *, run_id: str, mode: ModeName, clock: Clock, host: str, tool: str
+        self,
+        ledger: Ledger | None,
+        *,
+        run_id: str,
+        mode: ModeName,
+        clock: Clock,
+        host: str,
+        tool: str,
+        remark: str = "",
     ) -> None:
         self._ledger = ledger
         self.run_id = run_id
@@ -33,6 +47,7 @@ class Recorder:
         self._clock = clock
         self._host = host
         self._tool = tool
+        self._remark = remark
         self.records = 0
         self.failures = 0
         self.first_seq: int | None = None
@@ -70,6 +85,8 @@ class Recorder:
         if self._ledger is None or self.mode == "off":
             return
         used = usage or Usage()
+        played = bool(self._remark) and role == "provider-host"
+        said = "; ".join(text for text in (self._remark if played else "", detail) if text)
         observed = observation(
             self._clock.now_ms(),
             duration_ms=duration_ms,
@@ -79,9 +96,9 @@ class Recorder:
             tokens_out=used.tokens_out,
             tokens_cached=used.tokens_cached,
             cost_microunits=used.cost_microunits,
-            cost_notional=None if usage is None else usage.is_notional,
+            cost_notional=None if usage is None else usage.is_notional or played,
             containment=containment,
-            detail=None if detail is None else detail[:MAX_DETAIL],
+            detail=said[:MAX_DETAIL] or None,
             attachments=attachments,
         )
         try:

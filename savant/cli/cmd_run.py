@@ -136,13 +136,13 @@ def _run(bench: Workbench, output: Output, flags: dict[str, Any]) -> int:
         price=spending.price,
     )
     verify_unmentioned(provision.redactor, provision.config.sealed.raw, inputs.session.raw)
-    tape.describe(provision, asked.objective)
     _announce(bench, output, inputs, rules, provision)
     for line in tape.lines():
         output.progress(line)
     readiness, normalisers = _readiness(bench, inputs, rules, provision, spending)
     if not readiness.ready:
         return _not_ready(output, readiness)
+    tape.describe(provision, asked.objective)
     result, run_id = _governed(bench, output, inputs, provision, tape, normalisers, flags)
     return show_result(output, result, run_id, bench.directory, tape.end())
 

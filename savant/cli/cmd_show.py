@@ -183,6 +183,7 @@ def summary(history: RunHistory) -> dict[str, Any]:
         "disposition": None if receipt is None else receipt.document.disposition,
         "reason": None if receipt is None else receipt.document.reason,
         "closed": history.is_closed,
+        "played": _played(history),
         "attempts": [
             {"number": a.document.number, "outcome": a.document.outcome, "failure_kind": a.document.failure_kind}
             for a in history.all(Attempt)
@@ -233,6 +234,14 @@ def summary(history: RunHistory) -> dict[str, Any]:
     }
 
 
+def _played(history: RunHistory) -> str | None:
+    """The remark of a run whose provider calls were played, None where they were made."""
+    from driver.recorder import PLAYED
+
+    details = (entry.observed.detail or "" for entry in history.entries if entry.role == "provider-host")
+    return next((detail for detail in details if detail.startswith(PLAYED)), None)
+
+
 def show_lines(members: dict[str, Any]) -> Iterator[str]:
     """The summary for a person."""
     from savant.cli.cmd_usage import call_words
@@ -240,6 +249,8 @@ def show_lines(members: dict[str, Any]) -> Iterator[str]:
     yield f"run {members['run'][:12]}  {members['disposition'] or 'interrupted'}  {members['reason'] or ''}".rstrip()
     yield f"  task: {members['objective']}"
     yield f"  base: {members['base_commit']}"
+    if members["played"] is not None:
+        yield f"  provider: {members['played']}"
     yield from (f"  {call_words(call)}" for call in members["calls"])
     for attempt, evaluation in zip_longest_lists(members["attempts"], members["evaluations"]):
         if attempt is not None:

@@ -11,13 +11,14 @@ from savant.cli.render import Output
 
 if TYPE_CHECKING:
     from driver.run import RunResult
+    from savant.cli.cassettes import TapeEnd
 
 
-def show_result(output: Output, result: RunResult, run_id: str, directory: Path) -> int:
+def show_result(output: Output, result: RunResult, run_id: str, directory: Path, tape: TapeEnd) -> int:
     """Print how a run ended, as JSON or as sentences; its exit code."""
     receipt = result.receipt.document
     ending = ending_of_run(result.disposition, receipt.reason)
-    code = exit_code(ending)
+    code = exit_code(ending) or (exit_code("port") if tape.failed else 0)
     decision = None if result.admission is None else result.admission.decision
     output.document(
         "run",
@@ -38,10 +39,12 @@ def show_result(output: Output, result: RunResult, run_id: str, directory: Path)
             else [{"code": r.code, "path": r.path} for r in decision.document.reasons],
             "ledger": result.run.ports.recorder.ledger_id,
             "failed_appends": result.run.ports.recorder.failures,
+            "cassette": tape.members,
         },
     )
     if not output.as_json:
         output.say(*_words(result, ending, run_id, directory))
+        output.say(*(f"  {line}" for line in tape.lines))
     return code
 
 

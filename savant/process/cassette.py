@@ -24,9 +24,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
+import msgspec
 from msgspec.structs import asdict, replace
 
 from savant.contracts.effects import Cancellation
@@ -49,12 +51,13 @@ class Recorder:
     Until :meth:`describe` was called, commands are run and not kept: they find out what the configuration is.
 
     :param inner: runs the commands. It is not closed with the recorder.
+    :param folder: where they are kept; made when the recorder is described.
     """
 
-    def __init__(self, inner: ProcessRunner, writer: CassetteWriter) -> None:
+    def __init__(self, inner: ProcessRunner, folder: Path) -> None:
         self._inner = inner
-        self._writer = writer
-        self._described: tuple[Programs, Cleaner] | None = None
+        self._folder = folder
+        self._described: _Described | None = None
         self._turn = threading.Lock()
         self._failed = False
         self._closed = False
@@ -67,13 +70,16 @@ class Recorder:
         :param personal: names of the variables that come from the person.
         :param attachments: bytes to keep beside the calls, by name.
         :raises RefusedInput: ``refused.cassette-secret`` when an attachment holds a credential.
+        :raises UsageError: ``usage.cassette-exists`` when something is in the folder.
+        :raises PortError: ``port.disk``, ``port.not-found``.
         """
         names = as_set(map(name_text, personal))
         for name, data in attachments.items():
             if redaction.redact_values(data) != data:
                 raise holds_credential(f"the {name}")
-        self._writer.describe(names, attachments)
-        self._described = (programs, Cleaner(redaction, names))
+        writer = CassetteWriter(self._folder)
+        writer.describe(names, attachments)
+        self._described = _Described(programs, Cleaner(redaction, names), writer)
 
     @property
     def level(self) -> Level:
@@ -98,65 +104,20 @@ class Recorder:
             if cancellation is not None and cancellation.is_set():
                 return cancelled_before_start(self.level)
             try:
-                return self._kept(Call(command), *self._described, cancellation)
+                return self._described.keep(self._inner, Call(command), cancellation)
             except BaseException:
                 self._failed = True
                 raise
-
-    def _kept(self, call: Call, programs: Programs, cleaner: Cleaner, cancellation: Cancellation | None) -> Ended:
-        with open_root(call.directory) as root:
-            before, at_home = read_tree(root), call.named_files()
-            asked = ask(call, programs, cleaner, tree_digest(before.nodes), at_home)
-            ended = self._inner.run(call.command, cancellation)
-            after = read_tree(root) if ended.is_quiescent else before
-            redacted = set(asked.redacted)
-            kept = set()
-            for change in (*difference(before.nodes, after.nodes), *written_alike(before, after)):
-                kept.add(self._changed("directory", change, _content(root, change), cleaner, redacted))
-        for path, (node, data) in call.named_files().items():
-            if path not in at_home or at_home[path][0] != node:
-                kept.add(self._changed("home", Change(path, node), data, cleaner, redacted))
-        answered = self._answered(ended, call.command.limits, cleaner, redacted)
-        self._writer.keep(asked.stdin)
-        self._writer.add(
-            RecordedCall(asked=asked.document, answered=answered, changes=as_set(kept), redacted=as_set(redacted))
-        )
-        return ended
-
-    def _changed(
-        self, place: Place, change: Change, data: bytes | None, cleaner: Cleaner, redacted: set[KeptPart]
-    ) -> ChangedPath:
-        changed = changed_path(place, cleaner.path(change.path), change.node)
-        if data is None:
-            return changed
-        clean = cleaner.own(data)
-        if clean != data:
-            redacted.add("files")
-        return replace(changed, content_digest=self._writer.keep(clean))
-
-    def _answered(self, ended: Ended, limits: Limits, cleaner: Cleaner, redacted: set[KeptPart]) -> AnsweredCall:
-        said = ended.detail.encode("utf-8", "replace")
-        clean: dict[KeptPart, tuple[bytes, bytes]] = {
-            "stdout": (ended.stdout, cleaner.own(ended.stdout, truncated=ended.stdout_truncated)),
-            "stderr": (ended.stderr, cleaner.said(ended.stderr, truncated=ended.stderr_truncated)),
-            "detail": (said, cleaner.said(said)),
-        }
-        redacted |= {part for part, (before, after) in clean.items() if before != after}
-        plain = {name: value for name, value in asdict(ended).items() if name in AnsweredCall.__struct_fields__}
-        plain["detail"] = clean["detail"][1].decode("utf-8", "replace")[:_MAX_DETAIL]
-        return AnsweredCall(
-            stdout_digest=self._writer.keep(clean["stdout"][1][: limits.stdout_bytes]),
-            stderr_digest=self._writer.keep(clean["stderr"][1][: limits.stderr_bytes]),
-            **plain,
-        )
 
     def finish(self) -> bool:
         """Say that the run is over; whether the cassette is complete: every call ended and could be kept."""
         if not self._turn.acquire(blocking=False):
             return False
         try:
-            if not self._failed and not self._closed:
-                self._writer.complete()
+            if self._described is None:
+                self._failed = True
+            elif not self._failed and not self._closed:
+                self._described.writer.complete()
             self._closed = True
         finally:
             self._turn.release()
@@ -165,6 +126,60 @@ class Recorder:
     def close(self) -> None:
         """Refuse every later command; idempotent. A cassette that was not finished stays incomplete."""
         self._closed = True
+
+
+class _Described(msgspec.Struct, frozen=True):
+    """What a recorder was told, and the folder it writes into."""
+
+    programs: Programs
+    cleaner: Cleaner
+    writer: CassetteWriter
+
+    def keep(self, inner: ProcessRunner, call: Call, cancellation: Cancellation | None) -> Ended:
+        """Run the command of a call and keep both."""
+        with open_root(call.directory) as root:
+            before, at_home = read_tree(root), call.named_files()
+            asked = ask(call, self.programs, self.cleaner, tree_digest(before.nodes), at_home)
+            ended = inner.run(call.command, cancellation)
+            after = read_tree(root) if ended.is_quiescent else before
+            redacted = set(asked.redacted)
+            kept = set()
+            for change in (*difference(before.nodes, after.nodes), *written_alike(before, after)):
+                kept.add(self._changed("directory", change, _content(root, change), redacted))
+        for path, (node, data) in call.named_files().items():
+            if path not in at_home or at_home[path][0] != node:
+                kept.add(self._changed("home", Change(path, node), data, redacted))
+        answered = self._answered(ended, call.command.limits, redacted)
+        self.writer.keep(asked.stdin)
+        self.writer.add(
+            RecordedCall(asked=asked.document, answered=answered, changes=as_set(kept), redacted=as_set(redacted))
+        )
+        return ended
+
+    def _changed(self, place: Place, change: Change, data: bytes | None, redacted: set[KeptPart]) -> ChangedPath:
+        changed = changed_path(place, self.cleaner.path(change.path), change.node)
+        if data is None:
+            return changed
+        clean = self.cleaner.own(data)
+        if clean != data:
+            redacted.add("files")
+        return replace(changed, content_digest=self.writer.keep(clean))
+
+    def _answered(self, ended: Ended, limits: Limits, redacted: set[KeptPart]) -> AnsweredCall:
+        said = ended.detail.encode("utf-8", "replace")
+        clean: dict[KeptPart, tuple[bytes, bytes]] = {
+            "stdout": (ended.stdout, self.cleaner.own(ended.stdout, truncated=ended.stdout_truncated)),
+            "stderr": (ended.stderr, self.cleaner.said(ended.stderr, truncated=ended.stderr_truncated)),
+            "detail": (said, self.cleaner.said(said)),
+        }
+        redacted |= {part for part, (before, after) in clean.items() if before != after}
+        plain = {name: value for name, value in asdict(ended).items() if name in AnsweredCall.__struct_fields__}
+        plain["detail"] = clean["detail"][1].decode("utf-8", "replace")[:_MAX_DETAIL]
+        return AnsweredCall(
+            stdout_digest=self.writer.keep(clean["stdout"][1][: limits.stdout_bytes]),
+            stderr_digest=self.writer.keep(clean["stderr"][1][: limits.stderr_bytes]),
+            **plain,
+        )
 
 
 class Player:

@@ -20,7 +20,7 @@ from savant.contracts.effects import Cancellation
 from savant.contracts.errors import PortError, RefusedInput, SavantError, UsageError, VerificationError
 from savant.files.tree import open_root
 from savant.process.cassette import Player, Recorder
-from savant.process.cassettefolder import CassetteWriter, open_cassette
+from savant.process.cassettefolder import open_cassette
 from savant.process.conformance import CHECKS, SHELL, verify
 from savant.process.difference import read_tree
 from savant.process.documents import Cassette, Program
@@ -53,7 +53,7 @@ class Desk:
         self.made = 0
 
     def recorder(self, personal: tuple[str, ...] = (), attachments: Mapping[str, bytes] | None = None) -> Recorder:
-        made = Recorder(self.inner, CassetteWriter(self.folder))
+        made = Recorder(self.inner, self.folder)
         made.describe({"/bin/sh": TOOL}, personal=personal, attachments=attachments or {}, redaction=Mask())
         return made
 
@@ -252,13 +252,14 @@ def test_a_secret_beside_the_calls_is_refused(desk: Desk) -> None:
     with pytest.raises(RefusedInput) as caught:
         desk.recorder(attachments={"config": SECRET})
     assert caught.value.code == "refused.cassette-secret"
-    assert SECRET not in desk.bytes()
+    assert not desk.folder.exists()
 
 
 def test_commands_before_the_description_are_not_kept(desk: Desk) -> None:
     """What finds out the configuration (a version probe) is run and is no call of the run."""
-    recorder = Recorder(desk.inner, CassetteWriter(desk.folder))
+    recorder = Recorder(desk.inner, desk.folder)
     assert recorder.run(desk.command("echo 1.2.3")).stdout == b"1.2.3\n"
+    assert not desk.folder.exists()
     recorder.describe({}, personal=(), attachments={}, redaction=Mask())
     recorder.run(desk.command("true"))
     assert recorder.finish()
@@ -378,6 +379,7 @@ def test_a_folder_that_holds_something_is_not_recorded_into(desk: Desk) -> None:
     assert caught.value.code == "usage.cassette-exists"
     (desk.folder / "mine").unlink()
     assert desk.recorder().finish()
+    assert not Recorder(desk.inner, desk.root / "never").finish()
 
 
 def test_a_command_that_cannot_be_run_leaves_the_cassette_incomplete(tmp_path: Path) -> None:
@@ -419,7 +421,7 @@ def test_both_conform_to_the_port(name: str, tmp_path: Path, cancel: Cancellatio
     """The recorder is a runner like any other, and so is the player of what that recorded."""
     cwd = tmp_path / "cwd"
     cwd.mkdir()
-    recorder = Recorder(ScriptedRunner(SHELL, level="S3"), CassetteWriter(tmp_path / "cassette"))
+    recorder = Recorder(ScriptedRunner(SHELL, level="S3"), tmp_path / "cassette")
     recorder.describe({}, personal=(), attachments={}, redaction=Mask())
     recorder.close, close = recorder.finish, recorder.close  # type: ignore[method-assign, assignment]
     verify(name, recorder, cwd, cancel)
