@@ -15,6 +15,7 @@ _SECRET_NAME: Final = re.compile(
     r"(API_?KEY|ACCESS_?KEY(_ID)?|SECRET(_\w+)?|TOKEN(_\w+)?|PASSWORD|PASSWD|PRIVATE_?KEY|CREDENTIALS?)$",
     re.IGNORECASE,
 )
+_PASSWORD: Final = re.compile(r"://[^\s/:@]*:([^\s/@]+)@")
 
 
 class Secrets(msgspec.Struct, frozen=True, kw_only=True):
@@ -69,14 +70,19 @@ def is_secret_name(name: str) -> bool:
 def redactor(secrets: Secrets, more: Iterable[tuple[str, str]] = ()) -> Redactor:
     """What takes these secrets out of bytes.
 
-    :param more: further variables that a command gets: those whose name says that they are secret count too.
+    :param more: further variables that a command gets: those whose name says that they are secret count too, and the
+        password in an address (a proxy's).
     """
-    extra = (
-        (name, value.encode("utf-8", "surrogateescape"))
-        for name, value in more
-        if is_secret_name(name) and len(value.strip()) >= MIN_SECRET_BYTES
-    )
-    return Redactor((*secrets.values(), *extra))
+    return Redactor((*secrets.values(), *_secret_among(more)))
+
+
+def _secret_among(variables: Iterable[tuple[str, str]]) -> Iterator[tuple[str, bytes]]:
+    for name, value in variables:
+        password = _PASSWORD.search(value)
+        secret = value if is_secret_name(name) else "" if password is None else password[1]
+        raw = secret.encode("utf-8", "surrogateescape")
+        if len(raw.strip()) >= MIN_SECRET_BYTES:
+            yield name, raw
 
 
 def write_files(secrets: Secrets, home: Path) -> None:

@@ -229,6 +229,13 @@ def test_the_redactor_knows_every_value(tmp_path: Path) -> None:
     )
 
 
+def test_the_password_of_a_proxy_is_a_secret() -> None:
+    """An address that a command is given may hold a password; the rest of it is no secret."""
+    known = redactor(NO_SECRETS, [("HTTPS_PROXY", "http://me:proxy-pass-word@proxy:3128"), ("NO_PROXY", "a:b@c")])
+    assert known.labels == ("HTTPS_PROXY",)
+    assert known.redact_values(b"proxy:3128 proxy-pass-word") == f"proxy:3128 [{MARK}:HTTPS_PROXY]".encode()
+
+
 def test_files_are_for_their_owner_only(tmp_path: Path) -> None:
     """Whatever the umask is, a login file in a private home has mode 600; one that is there already is not touched."""
     secrets = Secrets(files=((".codex/auth.json", b"{}"),))
