@@ -207,6 +207,7 @@ def _checks(flags: dict[str, Any]) -> tuple[Any, ...]:
 
 def _announce(bench: Workbench, output: Output, inputs: RunInputs, rules: Rules, provision: Provision) -> None:
     """The first screen: base, what is not part of it, provider, sandbox, policy."""
+    from savant.cli.supplying import hidden_from_checks
     from savant.cli.spending import budget_words
 
     base = inputs.snapshot.document.document
@@ -215,6 +216,9 @@ def _announce(bench: Workbench, output: Output, inputs: RunInputs, rules: Rules,
         output.progress(line)
     for line in _not_part_of_base(bench, inputs):
         output.progress(line)
+    hidden = hidden_from_checks(bench.places.environment, inputs.evaluator_policy.document.environment)
+    if hidden:
+        output.progress(f"not given to checks, because an agent's credential: {', '.join(hidden)}")
     output.progress(f"sandbox {bench.processes.level}: none (own session, limits, every descendant ended)")
     origin = rules.admission.document.origin
     where = "built-in starter policy" if origin == "starter" else ".savant/policy.toml at the base"

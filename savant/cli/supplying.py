@@ -66,6 +66,15 @@ def for_checks(ambient: Mapping[str, str]) -> Mapping[str, str]:
     return without_credentials(ambient, (source for profile in PROFILES.values() for source in profile.sources))
 
 
+def hidden_from_checks(ambient: Mapping[str, str], names: Sequence[str]) -> tuple[str, ...]:
+    """Those of the variables that a project wants for its checks which are set and are not given to them."""
+    wanted = [name for name in names if name in ambient]
+    if not wanted:
+        return ()
+    seen = for_checks(ambient)
+    return tuple(name for name in wanted if name not in seen)
+
+
 def verify_unmentioned(redactor: Redactor, *documents: bytes) -> None:
     """Refuse a run whose own words would put a credential into the record.
 

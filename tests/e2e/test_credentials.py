@@ -171,6 +171,7 @@ def test_checks_do_not_get_credentials_of_agents(shop: Shop, monkeypatch: pytest
     recipe = "/bin/sh -c 'echo more >> README.txt'"
     ended = shop.run("Change it", "--recipe", recipe, "--must-pass", check)
     assert ended.json["disposition"] == "admitted", ended.out
+    assert "not given to checks, because an agent's credential: OPENAI_API_KEY\n" in ended.err
     assert held(shop, ended) == []
 
 

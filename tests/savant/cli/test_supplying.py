@@ -14,7 +14,7 @@ from commandprovider.redaction import MARK
 from commandprovider.secrets import NO_SECRETS, Secrets
 from savant.cli.person import AgentSettings
 from savant.cli.places import Places, find_places
-from savant.cli.supplying import for_checks, guarded, supply, verify_unmentioned, with_secrets
+from savant.cli.supplying import for_checks, guarded, hidden_from_checks, supply, verify_unmentioned, with_secrets
 from savant.contracts.errors import UsageError
 
 KEY = "sk-ant-0123456789abcdef"
@@ -72,6 +72,8 @@ def test_checks_see_everything_but_credentials_of_agents() -> None:
     """Names that a repository lists find nothing of an agent's."""
     ambient = {"ANTHROPIC_API_KEY": KEY, "GEMINI_API_KEY": KEY, "PATH": "/bin", "CI": "1"}
     assert for_checks(ambient) == {"PATH": "/bin", "CI": "1"}
+    assert hidden_from_checks(ambient, ("CI", "GEMINI_API_KEY", "OPENAI_API_KEY")) == ("GEMINI_API_KEY",)
+    assert hidden_from_checks(ambient, ("NONE",)) == ()
 
 
 def test_a_value_in_what_will_be_recorded_is_refused() -> None:
