@@ -38,33 +38,37 @@ def follow(database: RunDatabase, lines: Lines, registry: Registry, bodies: Bodi
     :raises SavantError: when a record or a body cannot be accepted; ``port.run-database``.
     """
     last = lines.digest(lines.size - 1) if lines.size else None
-    if last is None:
-        return 0
     here = database.position()
-    if here is not None and (here.next_seq, here.last_line) == (lines.size, last):
+    if last is None or (here is not None and (here.next_seq, here.last_line) == (lines.size, last)):
         return 0
     with database.writing() as writer:
-        start = _start(writer, lines)
-        runs: dict[str, RunRow] = {}
-        read = 0
-        for record in read_records(lines.between(start, lines.size), registry, bodies, kinds=KINDS, first_seq=start):
-            run = replace(_run_of(writer, runs, record), ledger_last_seq=record.seq)
-            if record.entry is not None:
-                run = index_entry(writer, run, record.entry, bodies)
-            runs[record.run_id] = run
-            read += 1
-        writer.put(*runs.values())
-        writer.set_position(Position(lines.digest(0) or "", lines.size, last))
-    return read
+        return _read(writer, lines, _start(writer, lines), registry, bodies)
 
 
 def rebuild(database: RunDatabase, lines: Lines, registry: Registry, bodies: Bodies) -> int:
-    """Forget every row and read the whole ledger; how many records were read.
+    """Forget every row and read the whole ledger; how many records of runs were read. One transaction, as above.
 
     :raises SavantError: as :func:`follow`.
     """
-    database.clear()
-    return follow(database, lines, registry, bodies)
+    with database.writing() as writer:
+        writer.clear()
+        return _read(writer, lines, 0, registry, bodies)
+
+
+def _read(writer: Writer, lines: Lines, start: int, registry: Registry, bodies: Bodies) -> int:
+    runs: dict[str, RunRow] = {}
+    read = 0
+    for record in read_records(lines.between(start, lines.size), registry, bodies, kinds=KINDS, first_seq=start):
+        run = replace(_run_of(writer, runs, record), ledger_last_seq=record.seq)
+        if record.entry is not None:
+            run = index_entry(writer, run, record.entry, bodies)
+        runs[record.run_id] = run
+        read += 1
+    writer.put(*runs.values())
+    first, last = lines.digest(0), lines.digest(lines.size - 1)
+    if first is not None and last is not None:
+        writer.set_position(Position(first, lines.size, last))
+    return read
 
 
 def _start(writer: Writer, lines: Lines) -> int:
