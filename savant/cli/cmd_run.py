@@ -207,8 +207,8 @@ def _checks(flags: dict[str, Any]) -> tuple[Any, ...]:
 
 def _announce(bench: Workbench, output: Output, inputs: RunInputs, rules: Rules, provision: Provision) -> None:
     """The first screen: base, what is not part of it, provider, sandbox, policy."""
-    from savant.cli.supplying import hidden_from_checks
     from savant.cli.spending import budget_words
+    from savant.cli.supplying import hidden_from_checks
 
     base = inputs.snapshot.document.document
     output.progress(f"base {base.base_commit[:17]}  {provision.words}")
