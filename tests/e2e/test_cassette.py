@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,10 +14,10 @@ from savant.cli.kinds import registry
 from savant.ledger.sqlitestore import SqliteStore
 from savant.process.cassettefolder import open_cassette
 from savant.store.objects import FileObjectStore
+from tests.commandprovider.fakeagent import install, step
 from tests.e2e.conftest import Shop
 
-TEST = "from shop.totals import total\n\n\ndef test_total():\n    assert total(2) == 4\n"
-CONFIG = '[tool.pytest.ini_options]\npythonpath = ["."]\n'
+CHECK = "grep -q 'amount . 2' shop/totals.py"
 KEY = "sesame-open-0123456789"
 
 RECIPE = """#!/bin/sh
@@ -62,15 +62,6 @@ def documents(run: RunHistory) -> list[tuple[str, str, str]]:
     return [(e.role, e.kind, e.body.digest) for e in run.entries if not e.kind.startswith("savant.ledger.")]
 
 
-@pytest.fixture
-def red(shop: Shop, tool: Callable[[str], str]) -> tuple[Shop, str]:
-    """A shop with a red test, and the check that runs it."""
-    shop.write("tests/test_totals.py", TEST)
-    shop.write("pyproject.toml", CONFIG)
-    shop.commit("a red test")
-    return shop, f"{tool('pytest')} -q"
-
-
 def program(shop: Shop, text: str) -> Path:
     made = shop.root / "bin" / "doubler"
     made.parent.mkdir()
@@ -84,14 +75,11 @@ def everything(folder: Path) -> bytes:
 
 
 @pytest.mark.parametrize("kind", ["recipe", "wire"])
-def test_a_retry_run_comes_again_without_tool_and_key(
-    red: tuple[Shop, str], kind: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_retry_run_comes_again_without_tool_and_key(shop: Shop, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The replay of a run with a retry gives the same documents, says that nothing was called, and holds no key."""
-    shop, check = red
     made = program(shop, RECIPE if kind == "recipe" else WIRE.format(python=sys.executable))
     provider = (
-        ["--recipe", f"{made} first", "--on-failure", f"pytest={made} fix"]
+        ["--recipe", f"{made} first", "--on-failure", f"grep-amount-.-2={made} fix"]
         if kind == "recipe"
         else ["--provider", str(made), "--provider-operation", "generation", "--provider-operation", "planning"]
     )
@@ -99,7 +87,7 @@ def test_a_retry_run_comes_again_without_tool_and_key(
     cassette = shop.root / "cassette"
     monkeypatch.setenv("SHOP_API_KEY", KEY)
     before = shop.state()
-    recorded = shop.run("Double it", *provider, "--must-pass", check, "--record-cassette", str(cassette))
+    recorded = shop.run("Double it", *provider, "--must-pass", CHECK, "--record-cassette", str(cassette))
     assert (recorded.code, recorded.json["disposition"]) == (0, "admitted"), recorded.out + recorded.err
     assert recorded.json["cassette"] == {"mode": "recorded", "folder": str(cassette), "complete": True}
     calls = open_cassette(cassette).sealed.document.calls
@@ -110,7 +98,7 @@ def test_a_retry_run_comes_again_without_tool_and_key(
     monkeypatch.delenv("SHOP_API_KEY")
     made.unlink()
     for words in (["Double it", *provider], []):
-        played = shop.run(*words, "--must-pass", check, "--cassette", str(cassette))
+        played = shop.run(*words, "--must-pass", CHECK, "--cassette", str(cassette))
         assert (played.code, played.json["disposition"]) == (0, "admitted"), played.out + played.err
         assert "no agent ran" in played.err
         assert (played.json["cassette"]["left"], played.json["cassette"]["missed"]) == (0, None)
@@ -125,6 +113,55 @@ def test_a_retry_run_comes_again_without_tool_and_key(
     assert "no agent ran" not in shop.savant("show", first.run_id).out
     assert shop.savant("replay", second.run_id).code == 0
     assert shop.state() == before
+
+
+FIXED = "def total(amount):\n    return amount * 2\n"
+WRONG = "def total(amount):\n    return amount * 3\n"
+
+
+def edited(mode: str, text: str) -> dict[str, Any]:
+    """An edit of the one file, in the way of a mode of an agent."""
+    if mode == "workspace":
+        return {"write": {"shop/totals.py": text}, "text": "Changed total."}
+    return {"answer": {"summary": "Changed total.", "edits": [{"op": "write", "path": "shop/totals.py", "text": text}]}}
+
+
+@pytest.mark.parametrize("mode", ["answer", "workspace"])
+def test_an_agent_is_played_without_being_installed_or_configured(
+    shop: Shop, home: Path, mode: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Planning, generation and a retry of an agent come again on a machine that has neither it nor a key for it."""
+    script = {
+        "planning": {"answer": step("shop/totals.py")},
+        "generation": edited(mode, WRONG),
+        "generation-again": edited(mode, FIXED),
+    }
+    agent = install(shop.root / "agent", script)
+    config = home / "config" / "config.toml"
+    config.parent.mkdir(parents=True)
+    config.write_text(f'[agents.claude]\nexecutable = "{agent}"\n')
+    config.chmod(0o600)
+    monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
+    flags = ("--agent", "claude", "--agent-mode", mode)
+    cassette = shop.root / "cassette"
+    recorded = shop.run("Double it", *flags, "--must-pass", CHECK, "--record-cassette", str(cassette))
+    assert (recorded.code, recorded.json["disposition"]) == (0, "admitted"), recorded.out + recorded.err
+    assert KEY.encode() not in everything(cassette)
+
+    monkeypatch.delenv("ANTHROPIC_API_KEY")
+    config.unlink()
+    agent.unlink()
+    for words in (("Double it", *flags), ()):
+        played = shop.run(*words, "--must-pass", CHECK, "--cassette", str(cassette))
+        assert (played.code, played.json["disposition"]) == (0, "admitted"), played.out + played.err
+        assert (played.json["cassette"]["left"], played.json["cassette"]["missed"]) == (0, None)
+    first, second, third = histories(shop)
+    assert documents(first) == documents(second) == documents(third)
+    usage = [e.observed for e in second.entries if e.kind == "savant.providerport.receipt/v1" and e.observed.tokens_in]
+    assert usage
+    assert all(observed.cost_notional for observed in usage)
+    other = shop.run("Double it", "--agent", "claude", "--model", "other", "--cassette", str(cassette))
+    assert (other.code, other.json["code"]) == (2, "usage.cassette-config")
 
 
 def admitted(shop: Shop, cassette: Path) -> tuple[str, ...]:
