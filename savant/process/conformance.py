@@ -11,9 +11,11 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final, TypeAlias
 
+from msgspec.structs import replace
+
 from savant.contracts.effects import Cancellation
 from savant.contracts.errors import PortError, SavantError, UsageError, VerificationError
-from savant.process.port import Command, Ended, Limits, ProcessRunner, Sandbox
+from savant.process.port import Command, Ended, Level, Limits, Offer, ProcessRunner, Sandbox
 from savant.process.scripted import Program, Scripted
 
 _ROOMY: Final = Limits(wall_ms=60_000, stdout_bytes=1000, stderr_bytes=1000)
@@ -115,7 +117,8 @@ def _tells_a_spawn_error(runner: ProcessRunner, cwd: Path, _: Cancellation) -> N
 
 def _ends_survivors(runner: ProcessRunner, cwd: Path, _: Cancellation) -> None:
     ended = runner.run(_shell("sleep 600 & exit 0", cwd))
-    _expect_end(ended, verdict="exited", exit_status=0, survivors=1, remaining=0)
+    # At S3 the end of the namespace takes them along uncounted.
+    _expect_end(ended, verdict="exited", exit_status=0, survivors=0 if ended.level == "S3" else 1, remaining=0)
     _expect_end(runner.run(_shell("exit 0", cwd)), survivors=0)
 
 
@@ -161,9 +164,37 @@ CHECKS: Final[Mapping[str, Check]] = MappingProxyType(
 """The checks, by what they say."""
 
 
-def verify(name: str, runner: ProcessRunner, cwd: Path, cancellation: Cancellation) -> None:
+class _Contained:
+    """A runner whose commands get a sandbox where they do not demand one."""
+
+    def __init__(self, runner: ProcessRunner, sandbox: Sandbox) -> None:
+        self._runner = runner
+        self._sandbox = sandbox
+
+    @property
+    def level(self) -> Level:
+        return self._runner.level
+
+    def offer(self) -> Offer:
+        return self._runner.offer()
+
+    def run(self, command: Command, cancellation: Cancellation | None = None) -> Ended:
+        if command.sandbox == Sandbox():
+            command = replace(command, sandbox=self._sandbox)
+        ended = self._runner.run(command, cancellation)
+        _expect("the level", ended.level, command.sandbox.level)
+        return ended
+
+    def close(self) -> None:
+        self._runner.close()
+
+
+def verify(
+    name: str, runner: ProcessRunner, cwd: Path, cancellation: Cancellation, sandbox: Sandbox | None = None
+) -> None:
     """Run one check against a fresh runner, and close it.
 
+    :param sandbox: what its commands demand; it must let them write to ``cwd``.
     :raises VerificationError: ``unverified.conformance`` if the runner does not conform.
     :raises UsageError: ``usage.unknown-check``.
     :raises PortError: if the runner itself fails.
@@ -172,7 +203,7 @@ def verify(name: str, runner: ProcessRunner, cwd: Path, cancellation: Cancellati
     if check is None:
         raise UsageError("usage.unknown-check", f"There is no check {name!r}.")
     try:
-        check(runner, cwd, cancellation)
+        check(runner if sandbox is None else _Contained(runner, sandbox), cwd, cancellation)
     except PortError as error:
         raise PortError(error.code, f"While checking '{name}': {error.message}", retryable=error.retryable) from error
     finally:

@@ -99,7 +99,8 @@ class Sandbox(msgspec.Struct, frozen=True, kw_only=True):
     :param network: whether it may use the network.
     :param mounts: what it may see of the host beside the parts of the system that every program needs
         (:data:`savant.process.sandbox.SYSTEM`). Later ones lie over earlier ones.
-    :raises UsageError: ``usage.bad-sandbox`` if a mount is moved at S1 or S2, where paths are those of the host.
+    :raises UsageError: ``usage.bad-sandbox`` if a mount is moved at S1 or S2, where paths are those of the host, or if
+        one at S1 that may be read only lies in one that may be written, because Landlock only ever adds rights.
     """
 
     level: Level = "S0"
@@ -111,6 +112,12 @@ class Sandbox(msgspec.Struct, frozen=True, kw_only=True):
             raise UsageError(
                 "usage.bad-sandbox", f"At level {self.level} {str(moved.source)!r} cannot be seen at another path."
             )
+        writable = [mount.target for mount in self.mounts if mount.writable]
+        for mount in self.mounts if self.level == "S1" else ():
+            if not mount.writable and any(mount.target.is_relative_to(path) for path in writable):
+                raise UsageError(
+                    "usage.bad-sandbox", f"At level S1 {str(mount.target)!r} cannot be kept from being written."
+                )
 
 
 class Missing(msgspec.Struct, frozen=True):

@@ -220,8 +220,10 @@ def bubblewrap_options(command: Command, host: Host) -> tuple[str, ...]:
     options += ["--die-with-parent", "--new-session", "--hostname", "localhost"]
     for path, link in host.system:
         options += ["--ro-bind", path, path] if link is None else ["--symlink", link, path]
+    # Where we are root the command is the owner of every setting of the kernel, without any capability.
+    options += ["--proc", "/proc", "--remount-ro", "/proc"]
     # Bubblewrap's own /dev is a folder in memory that the command could fill.
-    options += ["--proc", "/proc", "--dev", "/dev", "--size", size, "--perms", "1777", "--tmpfs", "/dev/shm"]  # noqa: S108
+    options += ["--dev", "/dev", "--size", size, "--perms", "1777", "--tmpfs", "/dev/shm"]  # noqa: S108
     options += ["--remount-ro", "/dev", "--size", size, "--perms", "1777", "--tmpfs", "/tmp"]  # noqa: S108
     for mount in sandbox.mounts:
         options += ["--bind" if mount.writable else "--ro-bind", str(mount.source), str(mount.target)]
@@ -255,19 +257,28 @@ def _tell_init(seen: Ended, report: bytes) -> Ended:
 
 
 def _tell_bubblewrap(seen: Ended, report: bytes) -> Ended:
-    codes = [entry["exit-code"] for entry in map(json.loads, report.splitlines()) if "exit-code" in entry]
     if seen.verdict in {"exited", "signaled"}:
         # The namespace ended everything before anybody could count.
         seen = replace(seen, survivors=0)
-    if codes:
-        # Bubblewrap tells a signal as the shells do; it reports no more.
-        number = codes[0] - _SIGNAL_BASE
-        is_signal = 0 < number <= _LAST_SIGNAL
-        return _ended(seen, None if is_signal else codes[0], number if is_signal else None)
-    if seen.verdict == "exited":
-        told = _complaint(seen.stderr)
-        return replace(seen, verdict="spawn-error", exit_status=None, stderr=b"", layers=(), detail=told)
-    return _killed_with_wrapper(seen)
+    # Only whether there is a code counts: it is there if the command was executed. The status is the leader's.
+    if seen.exit_status is None or not has_run(report):
+        if seen.verdict == "exited":
+            told = _complaint(seen.stderr)
+            return replace(seen, verdict="spawn-error", exit_status=None, stderr=b"", layers=(), detail=told)
+        return _killed_with_wrapper(seen)
+    number = _signal_of(seen.exit_status)
+    return _ended(seen, seen.exit_status if number is None else None, number)
+
+
+def has_run(report: bytes) -> bool:
+    """Whether bubblewrap's report says that the command was executed and has ended."""
+    return b'"exit-code"' in report
+
+
+def _signal_of(status: int) -> int | None:
+    """The signal that bubblewrap means, which tells it as the shells do and no more."""
+    number = status - _SIGNAL_BASE
+    return number if 0 < number <= _LAST_SIGNAL else None
 
 
 def _ended(seen: Ended, exit_status: int | None, number: int | None) -> Ended:
@@ -278,10 +289,11 @@ def _ended(seen: Ended, exit_status: int | None, number: int | None) -> Ended:
 
 
 def _killed_with_wrapper(seen: Ended) -> Ended:
+    number = seen.signal or _signal_of(seen.exit_status or 0) or _SIGKILL
     if seen.verdict not in {"exited", "signaled"}:
-        return replace(seen, exit_status=None, signal=seen.signal or _SIGKILL)
+        return replace(seen, exit_status=None, signal=number)
     detail = "; ".join(note for note in ("it was killed with its namespace", seen.detail) if note)
-    return replace(seen, verdict="signaled", exit_status=None, signal=seen.signal or _SIGKILL, detail=detail)
+    return replace(seen, verdict="signaled", exit_status=None, signal=number, detail=detail)
 
 
 def _complaint(stderr: bytes) -> str:

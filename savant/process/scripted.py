@@ -99,6 +99,7 @@ class ScriptedRunner:
         limits = command.limits
         by_us = verdict in {"timed-out", "cancelled"}
         lived = verdict != "spawn-error"
+        level = command.sandbox.level
         return Ended(
             verdict=verdict,
             exit_status=acted.exit_status if lived and not by_us and acted.signal is None else None,
@@ -110,11 +111,12 @@ class ScriptedRunner:
             duration_ms=limits.wall_ms if acted.duration_ms is None else min(acted.duration_ms, limits.wall_ms),
             cpu_ms=0,
             max_rss_bytes=0,
-            survivors=acted.survivors,
+            # The end of a namespace takes them along uncounted.
+            survivors=0 if level == "S3" and not by_us else acted.survivors,
             remaining=acted.remaining,
-            level=command.sandbox.level,
+            level=level,
             detail=detail,
-            layers=(_layer(command.sandbox.level),) if lived else (),
+            layers=(_layer(level),) if lived else (),
         )
 
     def close(self) -> None:

@@ -120,6 +120,7 @@ MACHINES: Final[Mapping[str, Machine]] = MappingProxyType(
                     "perf_event_open": 298,
                     "fanotify_init": 300,
                     "open_by_handle_at": 304,
+                    "prlimit64": 302,
                     "setns": 308,
                     "process_vm_readv": 310,
                     "process_vm_writev": 311,
@@ -165,6 +166,7 @@ MACHINES: Final[Mapping[str, Machine]] = MappingProxyType(
                     "swapoff": 225,
                     "perf_event_open": 241,
                     "fanotify_init": 262,
+                    "prlimit64": 261,
                     "open_by_handle_at": 265,
                     "setns": 268,
                     "process_vm_readv": 270,
@@ -182,7 +184,7 @@ MACHINES: Final[Mapping[str, Machine]] = MappingProxyType(
 )
 """The architectures for which there are filters, by what ``uname -m`` says."""
 
-EXAMINED: Final = frozenset({"clone", "clone3", "unshare", "socket", "socketpair", "ioctl"})
+EXAMINED: Final = frozenset({"clone", "clone3", "unshare", "socket", "socketpair", "ioctl", "prlimit64"})
 """System calls that depend on their arguments; every other one in the table is denied."""
 
 _Instruction = tuple[int, int, int, int]
@@ -216,6 +218,8 @@ def program(machine: str, *, families: Iterable[int]) -> bytes:
         numbers["ioctl"],
         [_argument(1), (_EQUAL, 1, 0, _TIOCSTI), (_EQUAL, 0, 1, _TIOCLINUX), _fail(EPERM)],
     )
+    # Its own limits only: those of another process of the same user, such as the supervisor, can end it.
+    code += _when(numbers["prlimit64"], [_argument(0), (_EQUAL, 1, 0, 0), _fail(EPERM)])
     code += _when(numbers["socketpair"], [_argument(0), (_EQUAL, 1, 0, AF_UNIX), _fail(EPERM)])
     code += _when(numbers["socket"], _socket(sorted(families)))
     code.append((_RETURN, 0, 0, _ALLOW))

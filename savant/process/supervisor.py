@@ -422,6 +422,7 @@ class Watch:
         self.leader, self.limits, self.outputs, self.wrappers = leader, limits, outputs, wrappers
         self.pidfd, self.family, self.begun = pidfd, family, begun
         self.reason, self.detail, self.kill_at = "", "", 0.0
+        self.has_asked = False
 
     def has_ended(self) -> bool:
         """Whether the leader has ended; where there is a pidfd it is still a zombie then, so its group is its own."""
@@ -453,9 +454,16 @@ class Watch:
         self.kill_at = time.monotonic()
         if self.limits["grace_ms"]:
             self.kill_at += self.limits["grace_ms"] / 1000
-            # A wrapper that we ask ends everything at once, so the command is asked itself.
-            command = look_up(line_to(self.leader, self.wrappers)[-1]) if self.wrappers else None
-            group = self.leader if command is None else command.group
+            self._pass_on()
+
+    def _pass_on(self) -> None:
+        """Ask the command itself, once it is there: a wrapper that we ask ends everything at once."""
+        group, self.has_asked = self.leader, True
+        if self.wrappers:
+            line = line_to(self.leader, self.wrappers)
+            command = look_up(line[-1])
+            group, self.has_asked = (0 if command is None else command.group), len(line) > self.wrappers
+        if group:
             _kill_group(group, signal.SIGTERM)
             _kill_group(group, signal.SIGCONT)
 
@@ -477,6 +485,8 @@ class Watch:
         until = self.kill_at if self.reason else deadline
         if self.reason and now >= until:
             return None
+        if self.reason and not self.has_asked and self.limits["grace_ms"]:
+            self._pass_on()
         tick_ms = TICK_MS if self.pidfd is not None else TICK_MS / 4
         return min(max(until - now, 0.0), tick_ms / 1000)
 

@@ -93,6 +93,17 @@ def test_only_a_level_with_mounts_moves_a_path() -> None:
             assert caught.value.code == "usage.bad-sandbox"
 
 
+def test_landlock_cannot_take_a_right_away() -> None:
+    """At S1 nothing that may be read only can lie in what may be written; the other way round it can."""
+    outer, inner = Path("/a"), Path("/a/b")
+    for level in ("S0", "S2", "S3"):
+        Sandbox(level=level, mounts=(Mount(outer, outer, writable=True), Mount(inner, inner)))
+    Sandbox(level="S1", mounts=(Mount(outer, outer), Mount(inner, inner, writable=True)))
+    with pytest.raises(UsageError) as caught:
+        Sandbox(level="S1", mounts=(Mount(inner, inner), Mount(outer, outer, writable=True)))
+    assert caught.value.code == "usage.bad-sandbox"
+
+
 def test_what_never_started_had_no_layers() -> None:
     """A cancelled command names the level it was to have and claims nothing that was active."""
     ended = cancelled_before_start("S2")
