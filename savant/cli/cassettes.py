@@ -238,7 +238,7 @@ def provide_played(flags: ProviderFlags, host: ToolHost, recorded: Sealed[Config
     if flags.agent is not None:
         verify_agent_flags(flags.agent, document)
     config = played_config(recorded)
-    words = f"{document.provider_kind} {document.provider}"
+    words = " ".join(dict.fromkeys((document.provider_kind, document.provider)))
     match document.provider_kind:
         case "recipe":
             return Provision(config, lambda: RecipeProvider(config, host), None, words)

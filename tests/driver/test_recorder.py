@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from driver.recorder import MAX_DETAIL, ModeName, Recorder
+from driver.recorder import MAX_DETAIL, PLAYED, ModeName, Recorder
+from providerport.documents import Capabilities
 from providerport.port import Usage
 from savant.contracts.document import seal
 from savant.contracts.errors import PortError, VerificationError
@@ -31,18 +32,43 @@ def test_a_record_holds_what_was_observed(w: World) -> None:
         "driver",
         seal(SESSION),
         duration_ms=5,
-        usage=Usage(1, 2, 3),
+        usage=Usage(1, 2, 3, 4, is_notional=True),
         detail="x" * 3_000,
         attachments={"log": seal(SESSION).digest},
     )
     (entry,) = w.entries
     seen = entry.observed
     assert (seen.at_ms, seen.host, seen.tool, seen.duration_ms) == (7, "h", "savant/1", 5)
-    assert (seen.tokens_in, seen.tokens_out, seen.cost_microunits) == (1, 2, 3)
+    assert (seen.tokens_in, seen.tokens_out, seen.cost_microunits, seen.tokens_cached) == (1, 2, 3, 4)
+    assert seen.cost_notional is True
     assert seen.detail == "x" * MAX_DETAIL
     assert [(kept.name, kept.digest) for kept in seen.attachments] == [("log", seal(SESSION).digest)]
     assert entry.body.digest == seal(SESSION).digest
     assert (recorder.records, recorder.first_seq, recorder.last_seq) == (1, entry.seq, entry.seq)
+
+
+def test_a_played_run_says_so_wherever_the_provider_spoke(w: World) -> None:
+    """The remark stands in front of every record of the provider's host and in no other; nobody paid for its usage."""
+    recorder = Recorder(
+        w.ledger, run_id=RUN, mode="enforce", clock=FixedClock(now_ms=7), host="h", tool="savant/1", remark=PLAYED
+    )
+    claim = seal(
+        Capabilities(
+            provider="p",
+            provider_kind="recipe",
+            model="",
+            identity_digest=seal(SESSION).digest,
+            operations=(),
+            reports_usage=False,
+        )
+    )
+    intent = seal(Intent(operation="provider.planning", subject_digest=None, deadline_ms=None, detail=""))
+    recorder.record("provider-host", claim, usage=Usage(1, 2, 3), detail="more")
+    recorder.record("provider-host", intent)
+    recorder.record("driver", seal(SESSION), usage=Usage(1, 2, 3))
+    made(w.ledger).record("provider-host", claim, usage=Usage(1, 2, 3))
+    seen = [(entry.observed.detail, entry.observed.cost_notional) for entry in w.entries]
+    assert seen == [(f"{PLAYED}; more", True), (PLAYED, None), (None, False), (None, False)]
 
 
 def test_once_is_once_for_each_role(w: World) -> None:
@@ -127,3 +153,13 @@ def test_a_role_that_may_not_say_it_is_refused(w: World) -> None:
     assert caught.value.code == "unverified.role"
     made(w.ledger).record("driver", seal(SESSION))
     assert len(w.entries) == 1
+
+
+def test_no_usage_is_not_a_usage_of_nothing(w: World) -> None:
+    """Whether a subscription pays is unknown where nothing was reported, and said where something was."""
+    recorder = made(w.ledger)
+    recorder.record("driver", seal(SESSION))
+    recorder.record("driver", seal(SESSION), usage=Usage())
+    recorder.record("driver", seal(SESSION), usage=Usage(0, 0, 0, 0))
+    seen = [(e.observed.tokens_in, e.observed.cost_microunits, e.observed.cost_notional) for e in w.entries]
+    assert seen == [(None, None, None), (None, None, False), (0, 0, False)]
