@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from driver.governed import evidence_of_obligations
-from evaluator.checks.command import CommandHost
+from evaluator.checks.place import CommandHost
 from evaluator.stage import EvaluationInputs, evaluate
 from evaluator.toolchain import Toolchain
 from runner.content import CandidateTree

@@ -1,11 +1,14 @@
 """Proof that a Python tool judges the candidate's copy, and not what it was installed from.
 
-At sandbox level S0 the copy lies elsewhere than the checkout. An editable install (or an installed copy of the project
-itself) would then make a test import the person's files and not the candidate's: a false pass. So before a tool runs,
-its own interpreter is asked, with its own options and in the very environment of the check, where every name that the
-copy defines would be imported from. What is found elsewhere is put first on the path: the copy's folder that holds it,
-and for what the candidate removed but the checkout still has, a module that is "not found". Then it is asked again. If
-the answer is still elsewhere, the check does not run.
+Below sandbox level S3 the copy lies elsewhere than the checkout. An editable install (or an installed copy of the
+project itself) would then make a test import the person's files and not the candidate's: a false pass. So before a tool
+runs, its own interpreter is asked, with its own options and in the very environment of the check, where every name that
+the copy defines would be imported from. What is found elsewhere is put first on the path: the copy's folder that holds
+it, and for what the candidate removed but the checkout still has, a module that is "not found". Then it is asked again.
+If the answer is still elsewhere, the check does not run.
+
+At S3 the copy is seen at the checkout's path and the checkout is not there: what an editable install leads to *is* the
+copy. The same questions are asked there, because an installed copy of the project can still come first.
 """
 
 from __future__ import annotations
@@ -20,6 +23,7 @@ from urllib.parse import unquote, urlsplit
 
 import msgspec
 
+from evaluator.grounds import Grounds, grounds_of
 from evaluator.toolchain import Interpreter, Toolchain
 
 SOURCE_ROOTS: Final = ("", "src", "lib", "python")
@@ -99,30 +103,6 @@ class Isolation(msgspec.Struct, frozen=True):
     problem: str | None = None
 
 
-class _Grounds(msgspec.Struct, frozen=True):
-    """The folders that places are judged by, all real paths."""
-
-    surface: Path
-    absent: Path
-    checkout: Path | None
-    kept: tuple[Path, ...]
-
-    def is_inside(self, place: str) -> bool:
-        """Whether a place is the copy's, or the note that there is nothing."""
-        real = Path(os.path.realpath(place))
-        return real.is_relative_to(self.surface) or real.is_relative_to(self.absent)
-
-    def of_checkout(self, place: str, prefix: str) -> Path | None:
-        """A place of the checkout, relative to it, that is neither the copy's nor an installed package."""
-        real = Path(os.path.realpath(place))
-        if self.checkout is None or not real.is_relative_to(self.checkout) or self.is_inside(place):
-            return None
-        installed = Path(os.path.realpath(prefix))
-        if installed != self.checkout and installed.is_relative_to(self.checkout) and real.is_relative_to(installed):
-            return None
-        return None if any(real.is_relative_to(folder) for folder in self.kept) else real.relative_to(self.checkout)
-
-
 def isolate(
     interpreter: Interpreter,
     surface: Path,
@@ -131,13 +111,16 @@ def isolate(
     absent: Path,
     *,
     wanted: tuple[str, ...] = (),
+    seen_at: Path | None = None,
 ) -> Isolation:
     """Prove that an interpreter imports the copy's modules from the copy.
 
     :param absent: an existing folder outside the copy for the modules that are not there.
     :param wanted: folders of the copy that the tool expects on its path, as ``python -m`` does the working directory.
+    :param seen_at: the path at which the interpreter sees the copy, where that is not its own: the checkout's, with
+        the toolchain's folders over it and nothing else of the checkout.
     """
-    grounds = _grounds(surface, absent, toolchain)
+    grounds = grounds_of(surface, seen_at, absent, toolchain)
     paths = list(wanted)
     names = module_names(surface, SOURCE_ROOTS)
     gone: dict[str, str] = {}
@@ -145,14 +128,14 @@ def isolate(
     mirrored = [] if answer is None else _mirrored(answer, grounds)
     if grounds.checkout is not None and mirrored:
         names = {**module_names(surface, mirrored), **names}
-        there = module_names(grounds.checkout, mirrored, without=grounds.kept)
+        there = {} if grounds.is_moved else module_names(grounds.checkout, mirrored, without=grounds.kept)
         gone = {name: root for name, root in there.items() if name not in names}
         answer = _asked(ask, interpreter, (*names, *gone), paths)
     if len(names) > MAX_NAMES or len(gone) > MAX_NAMES:
         return Isolation(problem=f"there are more than {MAX_NAMES} modules to look at")
     outside = None if answer is None else _outside(answer, names, gone, grounds)
     if outside:
-        paths = [*dict.fromkeys(str(surface / names[name]) for name in outside if name in names), *paths]
+        paths = [*dict.fromkeys(str(grounds.seen_at / names[name]) for name in outside if name in names), *paths]
         _write_absent(absent, [name for name in outside if name in gone])
         paths = [*dict.fromkeys([*paths, str(absent)])]
         answer = _asked(ask, interpreter, (*names, *gone), paths)
@@ -168,12 +151,6 @@ def isolate(
     return Isolation(MappingProxyType({"PYTHONPATH": os.pathsep.join(paths)} if paths else {}))
 
 
-def _grounds(surface: Path, absent: Path, toolchain: Toolchain) -> _Grounds:
-    checkout = None if toolchain.checkout is None else toolchain.checkout.resolve()
-    kept = () if checkout is None else tuple((checkout / folder).resolve() for folder in toolchain.folders)
-    return _Grounds(surface.resolve(), absent.resolve(), checkout, kept)
-
-
 def _asked(ask: Ask, interpreter: Interpreter, names: Iterable[str], paths: Iterable[str]) -> _Answer | None:
     joined = os.pathsep.join(paths)
     raw = ask(interpreter, json.dumps(sorted(names)).encode(), {"PYTHONPATH": joined} if joined else {})
@@ -185,18 +162,18 @@ def _asked(ask: Ask, interpreter: Interpreter, names: Iterable[str], paths: Iter
         return None
 
 
-def _mirrored(answer: _Answer, grounds: _Grounds) -> list[str]:
-    """The folders of the checkout that the interpreter imports from, as folders of the copy."""
+def _mirrored(answer: _Answer, grounds: Grounds) -> list[str]:
+    """The folders of the checkout (or of the copy in its place) that are imported from, as folders of the copy."""
     holders = [*answer.path, *(os.path.dirname(place) for place in answer.places)]  # noqa: PTH120
     for url in answer.projects:
         parts = urlsplit(url)
         if parts.scheme == "file":
             holders += [os.path.join(unquote(parts.path), root) for root in SOURCE_ROOTS]  # noqa: PTH118
-    found = (grounds.of_checkout(holder, answer.prefix) for holder in holders if holder.startswith("/"))
+    found = (grounds.root_of(holder, answer.prefix) for holder in holders if holder.startswith("/"))
     return [*dict.fromkeys("" if str(place) == "." else str(place) for place in found if place is not None)]
 
 
-def _outside(answer: _Answer, names: Mapping[str, str], gone: Mapping[str, str], grounds: _Grounds) -> frozenset[str]:
+def _outside(answer: _Answer, names: Mapping[str, str], gone: Mapping[str, str], grounds: Grounds) -> frozenset[str]:
     """The names that would be imported from where they must not."""
 
     def leaks(name: str, places: list[str]) -> bool:
@@ -218,7 +195,7 @@ def _outside(answer: _Answer, names: Mapping[str, str], gone: Mapping[str, str],
     )
 
 
-def _is_hidden(name: str, answer: _Answer, root: str, grounds: _Grounds) -> bool:
+def _is_hidden(name: str, answer: _Answer, root: str, grounds: Grounds) -> bool:
     """Whether an installed package hides a folder of scripts that has its name (``alembic/env.py``) from every import.
 
     A folder without ``__init__.py`` never wins against a package, so no tool imports it by that name; neither in the

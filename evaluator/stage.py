@@ -6,12 +6,13 @@ policy compares, once per run. What comes out is documents in ledger order, and 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, TypeAlias
 
 import msgspec
 
-from evaluator.checks.command import CommandHost, Measured, measure_command, unavailable
+from evaluator.checks.command import Measured, measure_command, unavailable
+from evaluator.checks.place import CommandHost
 from evaluator.checks.scope import check_forbidden_paths, check_scope
 from evaluator.compare import compare, result_checks
 from evaluator.compose import MAX_SOURCE_CHARACTERS, CompositionFailure, compose, relevance
@@ -29,8 +30,10 @@ from evaluator.documents import (
 from runner.content import CandidateTree, change_set_of, verify_candidate
 from runner.documents import Candidate
 from runner.documents import Receipt as RunnerReceipt
+from runner.shortfall import shortfall
 from runner.snapshot import BaseSnapshot
 from savant.contracts.canonical import encode_struct
+from savant.contracts.containment import Containment, Demand, weakest
 from savant.contracts.digest import digest
 from savant.contracts.document import Document, Sealed, seal
 from savant.contracts.errors import InternalError, RefusedInput, SavantError, VerificationError
@@ -68,6 +71,7 @@ class EvaluationOutcome(msgspec.Struct, frozen=True):
     """What came of it: documents in ledger order, the receipt, the evaluation if there is one, and the command.
 
     :param failing: the findings that explain it to the next request.
+    :param containments: result digest -> the weakest containment of that evaluator's commands, base and candidate.
     """
 
     documents: tuple[Sealed[Document], ...]
@@ -75,6 +79,12 @@ class EvaluationOutcome(msgspec.Struct, frozen=True):
     evaluation: Sealed[Evaluation] | None
     command: Command
     failing: tuple[Finding, ...]
+    containments: Mapping[str, Containment]
+
+    @property
+    def containment(self) -> Containment | None:
+        """The weakest of all evaluators' commands; None if none ran."""
+        return weakest(self.containments.values())
 
 
 class _Measurement(msgspec.Struct, frozen=True):
@@ -84,6 +94,7 @@ class _Measurement(msgspec.Struct, frozen=True):
     result: Sealed[Result]
     cleaned: bool
     materialised: bool
+    containment: Containment | None
 
 
 def evaluate(inputs: EvaluationInputs, host: CommandHost, base_results: BaseResults) -> EvaluationOutcome:
@@ -124,7 +135,12 @@ def evaluate(inputs: EvaluationInputs, host: CommandHost, base_results: BaseResu
         evaluation,
         RecordEvaluation(composed),
         _failing(tuple(m.result.document for m in measurements)),
+        _containments(measurements),
     )
+
+
+def _containments(measurements: Iterable[_Measurement]) -> Mapping[str, Containment]:
+    return {m.result.digest: m.containment for m in measurements if m.containment is not None}
 
 
 def _read_everything(inputs: EvaluationInputs) -> None:
@@ -169,6 +185,7 @@ def _measure(
         declares_gate_changes=any(step.declares_gate_changes for step in inputs.plan.document.steps),
     )
     checks, classes = result_checks(config, compared)
+    seen = weakest((measured.containment, None if base is None else base.containment))
     result = seal(
         Result(
             evaluator=config.id,
@@ -177,15 +194,17 @@ def _measure(
             outcome="completed" if is_broken else measured.outcome,
             checks=checks,
             failure_classes=classes,
-            limitations=tuple(_limitations(config, base, inputs.plan.document)),
+            limitations=tuple(_limitations(config, base, inputs.plan.document, seen, host.demand(config.id))),
             detail=measured.problem[:MAX_DETAIL],
         )
     )
     cleaned = measured.cleaned and (base is None or base.cleaned)
-    return _Measurement(config, descriptor, given, result, cleaned, measured.materialised)
+    return _Measurement(config, descriptor, given, result, cleaned, measured.materialised, seen)
 
 
-def _limitations(config: EvaluatorConfig, base: Measured | None, plan: Plan) -> Iterator[Limitation]:
+def _limitations(
+    config: EvaluatorConfig, base: Measured | None, plan: Plan, seen: Containment | None, demand: Demand
+) -> Iterator[Limitation]:
     source = f"evaluator.{config.id}"[:MAX_SOURCE_CHARACTERS]
     if config.evaluator == "scope" and plan.promise == "none":
         text = "Nothing was promised before the change was made, so its scope was compared with no promise."
@@ -196,6 +215,9 @@ def _limitations(config: EvaluatorConfig, base: Measured | None, plan: Plan) -> 
             text=f"The base was not measured, so the candidate is judged alone: {base.problem}"[:MAX_DETAIL],
             blocking=False,
         )
+    less = shortfall(source, "Its commands", seen, demand)
+    if less is not None:
+        yield less
 
 
 def _descriptor(config: EvaluatorConfig, host: CommandHost) -> Descriptor:
@@ -262,6 +284,7 @@ def _ended(
         None,
         EvaluatorUnavailable(f"evaluator.{disposition}"),
         _failing(tuple(m.result.document for m in measurements)),
+        _containments(measurements),
     )
 
 

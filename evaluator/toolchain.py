@@ -167,15 +167,37 @@ def _packages(folder: Path) -> Iterator[Path]:
                         yield from _packages(store / "node_modules")
 
 
-def link_packages(folder: Path, target: Path) -> None:
+class Stand(msgspec.Struct, frozen=True):
+    """Where tools see a ``node_modules`` of the checkout, and the copy in the checkout's place.
+
+    :param checkout: the checkout's real path. :param seen_at: where the copy is seen in its place.
+    :param modules: the ``node_modules``, a real path. :param modules_at: where it is seen.
+    """
+
+    checkout: Path
+    seen_at: Path
+    modules: Path
+    modules_at: Path
+
+    def package(self, entry: Path) -> Path:
+        """Where a package is seen; one that is a link to the checkout's own files is seen in the copy."""
+        real = entry.resolve()
+        if entry.is_symlink() and real.is_relative_to(self.checkout) and not real.is_relative_to(self.modules):
+            return self.seen_at / real.relative_to(self.checkout)
+        return self.modules_at / (entry.parent.resolve() / entry.name).relative_to(self.modules)
+
+
+def link_packages(folder: Path, target: Path, stand: Stand | None = None) -> None:
     """Make a ``node_modules`` in a copy whose packages are links to the checkout's.
 
-    The folder itself and its scopes are the copy's own, so that what tools leave there (``.cache``) stays out of the
-    checkout.
+    The folder itself and its scopes are the copy's own, so that what tools leave there (``.cache``, ``.vite-temp``)
+    stays out of the checkout.
+
+    :param stand: where tools see things, if not where they are.
     """
     target.mkdir(mode=0o755)
     for entry in sorted(folder.iterdir()):
         if entry.name.startswith("@") and entry.is_dir() and not entry.is_symlink():
-            link_packages(entry, target / entry.name)
+            link_packages(entry, target / entry.name, stand)
         elif not entry.name.startswith(".") or entry.name in (".bin", ".pnpm", ".package-lock.json"):
-            (target / entry.name).symlink_to(entry.absolute())
+            (target / entry.name).symlink_to(entry.absolute() if stand is None else stand.package(entry))

@@ -11,42 +11,28 @@ from typing import Final
 import msgspec
 from msgspec.structs import replace
 
+from evaluator.checks.place import CheckPlace, CommandHost
 from evaluator.compare import Case
 from evaluator.documents import EvaluatorConfig, EvaluatorOutcome
-from evaluator.findings import check_name, located_findings, make_finding, normalise, normalise_name
+from evaluator.findings import check_name, located_findings, make_finding, normalise_name
 from evaluator.formats.junit import MAX_REPORT_BYTES, is_worse, parse_junit
-from evaluator.isolation import PROBE, isolate
-from evaluator.toolchain import Interpreter, Toolchain, interpreters_of, leaking_link, link_packages, python_options
+from evaluator.isolation import isolate
+from evaluator.toolchain import interpreters_of, python_options
 from providerport.port import BaseReader
 from runner.materialize import materialise_tree
-from savant.contracts.effects import Cancellation
+from savant.contracts.containment import Containment
 from savant.contracts.errors import PortError, SavantError, UsageError
 from savant.files.atomic import remove_tree
 from savant.files.paths import to_raw
 from savant.files.tree import open_root, read_file_at, unlink_at
-from savant.process.environment import allowed_environment
-from savant.process.port import Command, Ended, Limits, ProcessRunner
+from savant.process.port import Ended, Limits
 from synthesis.documents import Finding
 
-PROBE_TIMEOUT_MS: Final = 30_000
-PROBE_BYTES: Final = 4 * 1024 * 1024
 MAX_FILE_BYTES: Final = 2 * 1024 * 1024 * 1024
 GRACE_MS: Final = 1_000
 MAX_LOCATED: Final = 20
-MODULES: Final = "node_modules"
 NO_TESTS_STATUS: Final = 5
 """pytest's exit status when it collected nothing."""
-
-
-class CommandHost(msgspec.Struct, frozen=True):
-    """What command evaluators may use of the machine."""
-
-    processes: ProcessRunner
-    scratch: Path
-    toolchain: Toolchain
-    ambient: Mapping[str, str]
-    environment: tuple[str, ...]
-    cancellation: Cancellation
 
 
 class Measured(msgspec.Struct, frozen=True):
@@ -57,6 +43,7 @@ class Measured(msgspec.Struct, frozen=True):
     :param cleaned: whether the copy is gone.
     :param materialised: False when the tree itself could not be laid out.
     :param started: whether the command itself ran, so that how it ended may be the tree's doing.
+    :param containment: the weakest that one of its commands had; None if none ran.
     """
 
     outcome: EvaluatorOutcome
@@ -66,6 +53,7 @@ class Measured(msgspec.Struct, frozen=True):
     cleaned: bool = True
     materialised: bool = True
     started: bool = False
+    containment: Containment | None = None
 
 
 def measure_command(config: EvaluatorConfig, tree: BaseReader, host: CommandHost) -> Measured:
@@ -83,10 +71,11 @@ def measure_command(config: EvaluatorConfig, tree: BaseReader, host: CommandHost
     except OSError as error:
         return replace(unavailable(config, f"no copy could be made: {error.strerror}"), materialised=False)
     try:
-        measured = _on_copy(_Check(config, executable, place, host), tree)
+        check = CheckPlace(config, executable, place, host, host.processes.level)
+        measured = _on_copy(check, tree)
     finally:
         cleaned = _is_removed(place)
-    return replace(measured, cleaned=cleaned)
+    return replace(measured, cleaned=cleaned, containment=check.containment)
 
 
 def _is_removed(place: Path) -> bool:
@@ -97,71 +86,20 @@ def _is_removed(place: Path) -> bool:
     return True
 
 
-class _Check(msgspec.Struct, frozen=True):
-    """One command and the folders of its own: the copy, and a home outside it."""
-
-    config: EvaluatorConfig
-    executable: Path
-    place: Path
-    host: CommandHost
-
-    @property
-    def surface(self) -> Path:
-        return self.place / "surface"
-
-    @property
-    def home(self) -> Path:
-        return self.place / "home"
-
-    @property
-    def absent(self) -> Path:
-        return self.place / "absent"
-
-    @property
-    def places(self) -> tuple[str, ...]:
-        """The folders whose names say nothing about the candidate: this check's own, and the checkout."""
-        checkout = self.host.toolchain.checkout
-        own = (self.surface, self.home, self.absent, self.place)
-        return tuple(map(str, own if checkout is None else (*own, checkout)))
-
-    def words(self, text: str) -> str:
-        """A text as it may be told: without the places of this check."""
-        return normalise(text, self.places)
-
-    def environment(self, extra: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
-        host, path = self.host, self.host.toolchain.path()
-        # No repository around the copy is seen, and sets are told in one order.
-        more = {"GIT_CEILING_DIRECTORIES": str(self.place), "PYTHONHASHSEED": "0", **extra}
-        if path:
-            more.setdefault("PATH", path)
-        return allowed_environment(host.ambient, host.environment, self.home, self.home / "tmp", more)
-
-    def run(self, argv: tuple[str, ...], extra: Mapping[str, str], limits: Limits, stdin: bytes = b"") -> Ended:
-        return self.host.processes.run(
-            Command(argv=argv, cwd=self.surface, env=self.environment(extra), limits=limits, stdin=stdin),
-            self.host.cancellation,
-        )
-
-    def ask(self, interpreter: Interpreter, stdin: bytes, extra: Mapping[str, str]) -> bytes | None:
-        """Ask an interpreter in the environment of the check."""
-        limits = Limits(wall_ms=PROBE_TIMEOUT_MS, stdout_bytes=PROBE_BYTES, stderr_bytes=PROBE_BYTES, grace_ms=0)
-        ended = self.run((str(interpreter.path), *interpreter.options, "-c", PROBE), extra, limits, stdin)
-        return ended.stdout if ended.is_success else None
-
-
-def _on_copy(check: _Check, tree: BaseReader) -> Measured:
+def _on_copy(check: CheckPlace, tree: BaseReader) -> Measured:
     try:
         for folder in (check.surface, check.home, check.home / "tmp", check.absent):
             folder.mkdir(mode=0o700)
         materialise_tree(tree, check.surface)
         _remove_report(check)
+        check.make_room()
     except (OSError, SavantError) as error:
         why = check.words(error.message if isinstance(error, SavantError) else str(error.strerror))
         return replace(unavailable(check.config, f"its copy could not be made: {why}"), materialised=False)
     try:
         paths = frozenset(_text_paths(tree))
         extra = _isolated(check, paths)
-        problem = extra if isinstance(extra, str) else _linked(check.surface, check.host.toolchain)
+        problem = extra if isinstance(extra, str) else check.link_packages()
         if isinstance(extra, str) or problem is not None:
             return unavailable(check.config, str(problem))
         limits = Limits(
@@ -178,7 +116,7 @@ def _on_copy(check: _Check, tree: BaseReader) -> Measured:
         return unavailable(check.config, check.words(f"its folders could not be read: {error.strerror}"))
 
 
-def _remove_report(check: _Check) -> None:
+def _remove_report(check: CheckPlace) -> None:
     """A report that came with the tree is no result of this run."""
     if check.config.report_path is not None:
         with open_root(check.surface) as root:
@@ -193,9 +131,9 @@ def _text_paths(tree: BaseReader) -> Iterator[str]:
             continue
 
 
-def _isolated(check: _Check, paths: frozenset[str]) -> Mapping[str, str] | str:
+def _isolated(check: CheckPlace, paths: frozenset[str]) -> Mapping[str, str] | str:
     """The environment in which every Python that the tool may use judges the copy; or why there is none."""
-    toolchain = check.host.toolchain
+    toolchain = check.toolchain
     if not any(path.endswith(".py") for path in paths):
         return {}
     try:
@@ -204,10 +142,12 @@ def _isolated(check: _Check, paths: frozenset[str]) -> Mapping[str, str] | str:
         return error.message
     wanted: tuple[str, ...] = ()
     if interpreters and interpreters[0].path == check.executable:
-        wanted = _wanted(check.surface, python_options(check.config.argv[1:])[1])
+        wanted = _wanted(check.seen_at, python_options(check.config.argv[1:])[1])
     environment: Mapping[str, str] = {}
     for interpreter in interpreters:
-        isolation = isolate(interpreter, check.surface, check.ask, toolchain, check.absent, wanted=wanted)
+        isolation = isolate(
+            interpreter, check.surface, check.ask, toolchain, check.absent, wanted=wanted, seen_at=check.stands_for
+        )
         if isolation.problem is not None:
             return isolation.problem
         environment = isolation.environment
@@ -222,21 +162,7 @@ def _wanted(surface: Path, runs: str | None) -> tuple[str, ...]:
     return (str(surface if runs in ("-m", "-") else (surface / runs).parent),)
 
 
-def _linked(surface: Path, toolchain: Toolchain) -> str | None:
-    """Make ``node_modules`` reachable from the copy; why that cannot be done safely, or None."""
-    if toolchain.checkout is None or MODULES not in toolchain.folders:
-        return None
-    folder = toolchain.checkout / MODULES
-    if not folder.is_dir() or os.path.lexists(surface / MODULES):
-        return None
-    leaking = leaking_link(folder, toolchain.checkout)
-    if leaking is not None:
-        return f"{MODULES}/{leaking} is a link into the checkout, so the checkout would be judged"
-    link_packages(folder, surface / MODULES)
-    return None
-
-
-def _read(check: _Check, ended: Ended, paths: frozenset[str]) -> Measured:
+def _read(check: CheckPlace, ended: Ended, paths: frozenset[str]) -> Measured:
     """The cases of a command that ended; one that did not end by itself did not run."""
     config = check.config
     if ended.verdict == "cancelled":
@@ -286,7 +212,7 @@ def _overall(config: EvaluatorConfig, ended: Ended, output: str, paths: frozense
     return Case("failed", located or (make_finding(config.id, "failed", message, output, paths=paths),))
 
 
-def _junit(check: _Check, paths: frozenset[str]) -> dict[str, Case] | str:
+def _junit(check: CheckPlace, paths: frozenset[str]) -> dict[str, Case] | str:
     """The cases of the report that the command left in its copy, or why there are none."""
     config = check.config
     try:

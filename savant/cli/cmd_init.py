@@ -84,7 +84,8 @@ def init(repo: str, domain: str | None, try_checks: bool, format_: str) -> int:
 def _try_checks(bench: Workbench, checks: tuple[FoundCheck, ...]) -> dict[str, str]:
     """Run each check once on a fresh copy of the base; how it ended, in a word."""
     from driver.config import check_config
-    from evaluator.checks.command import CommandHost, measure_command
+    from evaluator.checks.command import measure_command
+    from evaluator.checks.place import CommandHost
     from evaluator.toolchain import Toolchain
     from runner.snapshot import BaseSnapshot
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final
 
 import msgspec
@@ -126,6 +127,7 @@ def confined(
     writable: Mapping[Path, Path],
     executables: Sequence[Path],
     read_only: Sequence[Path] = (),
+    read_only_at: Mapping[Path, Path] = MappingProxyType({}),
     search_path: str = DEFAULT_PATH,
     hidden: Hidden = NOTHING_HIDDEN,
 ) -> Sandbox:
@@ -136,6 +138,7 @@ def confined(
     :param executables: absolute paths of the programs it is known to need; their toolchain roots become visible,
         except inside a moved folder, which stands for what lies there.
     :param read_only: further files and folders that it may read, at their own paths; missing ones are left out.
+    :param read_only_at: folders that it may read at other paths, host path -> path at which it sees them; needs S3.
     :param search_path: its PATH; toolchains that lie in no hidden folder become visible.
     :param hidden: what it must not see.
     :raises PortError: ``port.sandbox-level`` when less is offered than demanded.
@@ -146,6 +149,7 @@ def confined(
         return Sandbox(level="S0", network=network)
     given = [Mount(source, target, writable=True) for source, target in writable.items()]
     given += [Mount(path, path) for path in read_only if path.exists()]
+    given += [Mount(source, target) for source, target in read_only_at.items()]
     for mount in given:
         if hidden.is_shown_by(mount.source):
             raise UsageError(

@@ -7,7 +7,9 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from evaluator.checks.command import CommandHost
+import pytest
+
+from evaluator.checks.place import CommandHost
 from evaluator.documents import ClassRule, EvaluatorConfig, Policy, Result
 from evaluator.stage import EvaluationInputs
 from evaluator.toolchain import Toolchain
@@ -17,13 +19,15 @@ from runner.documents import Candidate
 from runner.documents import Receipt as RunnerReceipt
 from runner.overlay import Content
 from runner.snapshot import BaseSnapshot
+from savant.contracts.containment import Demand
 from savant.contracts.digest import digest
 from savant.contracts.document import digest_of, seal
 from savant.contracts.effects import Cancellation
 from savant.contracts.scalars import as_set
 from savant.process.effects import ThreadTasks
-from savant.process.port import ProcessRunner
+from savant.process.port import Level, ProcessRunner
 from savant.process.posix import SupervisedRunner
+from savant.process.view import PLAIN_SIGHT, Sight
 from savant.repository import Repository, diff, from_entries
 from savant.store.objects import MemoryObjectStore
 from synthesis.documents import Attempt, Check, Finding, IntendedChange, Limitation, Plan, PlanStep
@@ -248,6 +252,8 @@ class Bench:
         toolchain: Toolchain | None = None,
         cancellation: Cancellation | None = None,
         ambient: Mapping[str, str] | None = None,
+        sight: Sight = PLAIN_SIGHT,
+        demands: Mapping[str, Demand] | None = None,
     ) -> CommandHost:
         return CommandHost(
             processes=self.processes,
@@ -256,6 +262,8 @@ class Bench:
             ambient=ambient or {},
             environment=tuple(ambient or ()),
             cancellation=cancellation or ThreadTasks().cancellation(),
+            sight=sight,
+            demands=demands or {},
         )
 
     def checkout_files(self) -> dict[str, bytes]:
@@ -273,12 +281,18 @@ def lay_out(folder: Path, files: Mapping[bytes, Content]) -> None:
         path.write_bytes(content.data)
 
 
+def require_level(processes: ProcessRunner, level: Level) -> None:
+    """Skip a test of a level that cannot be had here."""
+    if processes.level != level:
+        pytest.skip(f"sandbox level {level} cannot be had here, only {processes.level}")
+
+
 @contextmanager
-def bench(place: Path, files: Mapping[str, str]) -> Iterator[Bench]:
-    """A bench in an empty folder."""
+def bench(place: Path, files: Mapping[str, str], level: Level = "S3") -> Iterator[Bench]:
+    """A bench in an empty folder, whose commands run at this level or the best below it."""
     commit_files(place / "repository", {name.encode(): regular(text) for name, text in files.items()})
     with (
         Repository.open(place / "repository") as repository,
-        SupervisedRunner(place / "streams") as processes,
+        SupervisedRunner(place / "streams", at_most=level) as processes,
     ):
         yield Bench(place, files, repository, processes)

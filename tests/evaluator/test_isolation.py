@@ -6,140 +6,23 @@ fails it, and whoever judges the candidate passes it. The other way round for wh
 
 from __future__ import annotations
 
-import subprocess
-import sys
-import sysconfig
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
 
 from evaluator import isolation
-from evaluator.checks.command import Measured, measure_command
-from evaluator.documents import EvaluatorConfig
 from evaluator.isolation import isolate, module_names
 from evaluator.toolchain import Interpreter, Toolchain
-from tests.evaluator.kit import PLAIN, Bench, bench, config_of
-
-VERSION = f"python{sys.version_info.major}.{sys.version_info.minor}"
-FILES = {
-    "src/app/__init__.py": "VALUE = 1\n",
-    "src/app/inner.py": "",
-    "src/old.py": "",
-    "src/space/part.py": "VALUE = 1\n",
-    "src/space/old.py": "",
-    "tests/test_app.py": "import app\n\n\ndef test_app():\n    assert app.VALUE == 2\n",
-}
-CANDIDATE = {"src/app/__init__.py": "VALUE = 2\n"}
-FINDER = """\
-import sys
-from importlib.machinery import PathFinder
-from importlib.util import spec_from_file_location
-
-MAPPING = {{"app": {place!r}}}
-
-
-class Finder:
-    @classmethod
-    def find_spec(cls, name, path=None, target=None):
-        if name in MAPPING:
-            place = MAPPING[name]
-            return spec_from_file_location(name, place + "/__init__.py", submodule_search_locations=[place])
-
-
-def install():
-    sys.meta_path.{how}
-"""
-
-
-JUDGE = """\
-import runpy
-for name, test in runpy.run_path("tests/test_app.py").items():
-    if name.startswith("test_"):
-        test()
-"""
-"""A small pytest: most of what is proven here does not need the large one."""
-
-PYTEST = "import sys\nfrom pytest import console_main\nsys.exit(console_main())\n"
-JUDGED = config_of("pytest", argv=("judge",), rule="all-pass", result_format="exit-status", report_path=None)
-
-
-class Project:
-    """A bench whose checkout has a virtual environment of its own, with pytest and a small judge in it."""
-
-    def __init__(self, made: Bench) -> None:
-        self.bench = made
-        self.root = made.checkout / ".venv"
-        self.site = self.root / "lib" / VERSION / "site-packages"
-        self.toolchain = Toolchain(made.checkout, (".venv",), (Path("/usr/bin"), Path("/bin")))
-        self.site.mkdir(parents=True)
-        (self.root / "bin").mkdir()
-        base = Path(sys.base_prefix) / "bin" / VERSION
-        (self.root / "pyvenv.cfg").write_text(f"home = {base.parent}\ninclude-system-site-packages = false\n")
-        for name in ("python", "python3"):
-            (self.root / "bin" / name).symlink_to(base)
-        (self.site / "tools.pth").write_text(sysconfig.get_path("purelib") + "\n")
-        self.script("pytest", f"#!{self.root}/bin/python\n", PYTEST)
-        self.script("judge", f"#!{self.root}/bin/python\n", JUDGE)
-
-    def script(self, name: str, head: str, body: str = JUDGE) -> None:
-        path = self.root / "bin" / name
-        path.write_text(head + body)
-        path.chmod(0o755)
-
-    def pth(self, folder: str = "src") -> None:
-        (self.site / "__editable__.app.pth").write_text(f"{self.bench.checkout / folder}\n")
-
-    def finder(self, how: str) -> None:
-        place = str(self.bench.checkout / "src" / "app")
-        (self.site / "__editable___app_finder.py").write_text(FINDER.format(place=place, how=how))
-        line = "import __editable___app_finder; __editable___app_finder.install()\n"
-        (self.site / "__editable__.app.pth").write_text(line)
-
-    def installed(self) -> None:
-        (self.site / "app").mkdir()
-        (self.site / "app" / "__init__.py").write_text("VALUE = 1\n")
-
-    def measure(self, changes: dict[str, str | None], config: EvaluatorConfig | None = None) -> Measured:
-        tree = self.bench.tree(changes)[1]
-        given = config or JUDGED
-        before = self.bench.checkout_files()
-        measured = measure_command(given, tree, self.bench.host(self.toolchain))  # type: ignore[arg-type]
-        assert self.bench.checkout_files() == before
-        return measured
-
-    def naive(self, changes: dict[str, str | None], place: Path, *argv: str) -> bool:
-        """Whether the test passes when the tool is just run in the candidate's folder."""
-        for name, content in self.bench.tree(changes)[1].read_many(self.bench.tree(changes)[1].paths()):
-            path = place / name.decode()
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(content)
-        tool, *words = argv or ("judge",)
-        env = {"PATH": "/usr/bin:/bin", "PYTHONDONTWRITEBYTECODE": "1"}
-        return (
-            subprocess.run(
-                [str(self.root / "bin" / tool), *words], cwd=place, env=env, capture_output=True, check=False
-            ).returncode
-            == 0
-        )
+from tests.evaluator.kit import PLAIN, bench, config_of
+from tests.evaluator.projectkit import CANDIDATE, FILES, FINDER, INSTALLS, JUDGE, JUDGED, Project, status
 
 
 @pytest.fixture
 def project(tmp_path: Path) -> Iterator[Project]:
-    with bench(tmp_path, FILES) as made:
+    with bench(tmp_path, FILES, "S0") as made:
         yield Project(made)
-
-
-def status(measured: Measured) -> str:
-    return "unavailable: " + measured.problem if measured.problem else measured.cases["pytest"].status
-
-
-INSTALLS: dict[str, Callable[[Project], None]] = {
-    "a path file": lambda project: project.pth(),
-    "a finder": lambda project: project.finder("append(Finder)"),
-    "an installed copy": lambda project: project.installed(),
-}
 
 
 @pytest.mark.parametrize("how", INSTALLS)
@@ -234,7 +117,7 @@ def test_a_project_inside_the_repository(tmp_path: Path) -> None:
         "services/one/app/__init__.py": "VALUE = 1\n",
         "tests/test_app.py": FILES["tests/test_app.py"],
     }
-    with bench(tmp_path, files) as made:
+    with bench(tmp_path, files, "S0") as made:
         project = Project(made)
         project.pth("services/one")
         changes: dict[str, str | None] = {"services/one/app/__init__.py": "VALUE = 2\n"}
@@ -261,7 +144,7 @@ def test_the_working_directory_of_python_m(tmp_path: Path) -> None:
         "ci/check.py": "import beside\n",
         "ci/beside.py": "",
     }
-    with bench(tmp_path, files) as made:
+    with bench(tmp_path, files, "S0") as made:
         project = Project(made)
         argv = ("python", "-m", "pytest", "-q", *PLAIN, "--junit-xml=.report.xml")
         assert status(project.measure({"app.py": "VALUE = 2  # still\n"}, config_of(argv=argv))) == "passed"

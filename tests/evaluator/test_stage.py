@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import pytest
+from msgspec.structs import replace
 
-from evaluator.checks.command import CommandHost
+from evaluator.checks.place import CommandHost
 from evaluator.dispositions import check_receipt
 from evaluator.documents import Descriptor, EvaluatorConfig, Input, Result
 from evaluator.stage import BaseResults, EvaluationInputs, EvaluationOutcome, evaluate
 from runner.overlay import Content
+from savant.contracts.containment import Demand
 from savant.contracts.document import Sealed, seal
 from savant.contracts.errors import PortError
 from savant.process.effects import ThreadTasks
+from savant.process.posix import SupervisedRunner
 from savant.repository import from_entries
 from synthesis.commands import EvaluatorUnavailable, RecordEvaluation
 from synthesis.documents import Evaluation, IntendedChange, Plan
@@ -205,6 +208,30 @@ def test_a_base_that_cannot_be_measured_is_said(project: Bench) -> None:
     (limitation,) = evaluation.limitations
     assert "The base was not measured" in limitation.text
     assert not limitation.blocking
+
+
+def test_each_result_tells_what_contained_its_commands(project: Bench) -> None:
+    """Built-ins run nothing; less than was demanded is a limitation that a person allowed."""
+    quick = {"argv": ("true",), "result_format": "exit-status", "report_path": None}
+    first, second = config_of("first", **quick), config_of("second", **quick)
+    demands = {"second": Demand("S3", is_waived=True)}
+    with SupervisedRunner(project.scratch.parent / "bare", at_most="S0") as bare:
+        host = replace(project.host(demands=demands), processes=bare)
+        inputs = project.inputs({"new": "x"}, policy_of(first, second, built_in()))
+        outcome = evaluate(inputs, host, {})
+    results = {d.digest: d.document for d in outcome.documents if isinstance(d.document, Result)}
+    assert {results[name].evaluator for name in outcome.containments} == {"first", "second"}
+    assert outcome.containment is not None
+    assert {outcome.containment.level} == {seen.level for seen in outcome.containments.values()} == {"S0"}
+    (limitation,) = judged(outcome).limitations
+    assert limitation.source == "evaluator.second"
+    assert "ran at sandbox level none (S0), and full (S3) is demanded" in limitation.text
+    assert not limitation.blocking
+    unwaived = replace(project.host(demands={"second": Demand("S0")}), processes=project.processes)
+    evaluated = evaluate(inputs, unwaived, {})
+    assert judged(evaluated).limitations == ()
+    assert evaluated.containment is not None
+    assert evaluated.containment.level == project.processes.level
 
 
 def test_a_damaged_blob_is_a_load_failure(project: Bench, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,8 @@ from evaluator.documents import EvaluatorConfig
 from evaluator.toolchain import Toolchain
 from runner.overlay import Content
 from savant.contracts.errors import PortError
-from tests.evaluator.kit import SEARCH, Bench, config_of
+from savant.process.port import Level
+from tests.evaluator.kit import SEARCH, Bench, bench, config_of, require_level
 
 
 def shell(script: str, **changes: object) -> EvaluatorConfig:
@@ -136,24 +137,37 @@ def test_a_copy_that_stays_is_told(project: Bench, monkeypatch: pytest.MonkeyPat
         command.remove_tree(left)
 
 
-def test_packages_of_the_checkout_are_reachable(project: Bench, tmp_path: Path) -> None:
-    """``node_modules`` is linked package by package; a workspace link into the checkout is not run at all."""
-    checkout = tmp_path / "checkout"
-    (checkout / "node_modules/left").mkdir(parents=True)
-    (checkout / "node_modules/left/index.js").write_text("1")
-    (checkout / "mine").mkdir()
-    toolchain = Toolchain(checkout, ("node_modules",), SEARCH)
-    script = shell("test -f node_modules/left/index.js && mkdir node_modules/.cache")
-    tree = project.tree({})[1]
-    assert measure_command(script, tree, project.host(toolchain)).cases["sh"].status == "passed"
-    assert not (checkout / "node_modules/.cache").exists()
-    own = project.tree({"node_modules/left/index.js": "2"})[1]
-    mine = shell('test "$(cat node_modules/left/index.js)" = 2')
-    assert measure_command(mine, own, project.host(toolchain)).cases["sh"].status == "passed"
-    (checkout / "node_modules/mine").symlink_to(checkout / "mine")
-    measured = measure_command(script, tree, project.host(toolchain))
-    assert measured.problem == "node_modules/mine is a link into the checkout, so the checkout would be judged"
-    assert measure_command(shell("exit 0"), tree, project.host()).cases["sh"].status == "passed"
+@pytest.mark.parametrize("level", ["S0", "S2", "S3"])
+def test_packages_of_the_checkout_are_reachable(tmp_path: Path, level: Level) -> None:
+    """``node_modules`` is linked package by package, and what tools leave in it stays out of the checkout.
+
+    A package that is a link into the checkout is the candidate's own in the checkout's place; elsewhere it is not run.
+    """
+    with bench(tmp_path, {"mine/index.js": "base\n", "README.md": "\n"}, level) as made:
+        require_level(made.processes, level)
+        modules, toolchain = made.checkout / "node_modules", Toolchain(made.checkout, ("node_modules",), SEARCH)
+        for name in ("left", "@scope/right", ".pnpm/deep"):
+            (modules / name).mkdir(parents=True)
+            (modules / name / "index.js").write_text("1")
+        (modules / "@scope/deep").symlink_to("../.pnpm/deep")
+
+        def status(script: str, changes: dict[str, str | Content | None]) -> str:
+            measured = measure_command(shell(script), made.tree(changes)[1], made.host(toolchain))
+            return measured.problem or measured.cases["sh"].status
+
+        there = " && ".join(f"test -f node_modules/{name}/index.js" for name in ("left", "@scope/right", "@scope/deep"))
+        assert status(f"{there} && mkdir node_modules/.cache", {}) == "passed"
+        assert not (modules / ".cache").exists()
+        written = status("echo 2 > node_modules/left/index.js", {})
+        assert (written, (modules / "left/index.js").read_text()) == (
+            ("passed", "2\n") if level == "S0" else ("failed", "1")
+        )
+        own = {"node_modules/left/index.js": "3"}
+        assert status('test "$(cat node_modules/left/index.js)" = 3', own) == "passed"  # type: ignore[arg-type]
+        (modules / "mine").symlink_to("../mine")
+        seen = status('test "$(cat node_modules/mine/index.js)" = candidate', {"mine/index.js": "candidate\n"})
+        refused = "node_modules/mine is a link into the checkout, so the checkout would be judged"
+        assert seen == ("passed" if level == "S3" else refused)
 
 
 def test_a_word_that_is_no_argument_did_not_run(project: Bench) -> None:
