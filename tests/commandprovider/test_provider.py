@@ -6,10 +6,12 @@ import sys
 from collections.abc import Callable
 
 import pytest
+from msgspec.structs import replace
 
 from commandprovider import CommandProvider, ToolHost, command_config
 from providerport.documents import Request
-from providerport.port import Call, ProviderFailure
+from providerport.execute import BoundedObserver
+from providerport.port import NOTHING_USED, Call, ProviderFailure, Usage
 from runner.workspace import CandidateWorkspace
 from savant.contracts.document import Sealed
 
@@ -175,3 +177,49 @@ def test_stderr_is_evidence_not_authority(host: ToolHost, request_for: Make, cal
     call = call_of(request_for("generation"))
     provider(host, "print('thinking', file=sys.stderr); answer(generation={})").execute(call)
     assert "thinking" in getattr(call.observer, "lines", ())
+
+
+USED = 'answer(generation={}, usage={"tokens_in": 9, "tokens_out": 0, "tokens_cached": 4, "cost_microunits": 7})'
+
+
+def watched(call: Call) -> tuple[Call, Callable[[], Usage | None]]:
+    """The call with the host's own observer, and what that one heard of usage."""
+    observer = BoundedObserver(call.request.document)
+    return replace(call, observer=observer), lambda: observer.report()[0]
+
+
+def test_what_a_program_says_it_used_is_observed(host: ToolHost, request_for: Make, call_of: CallOf) -> None:
+    """The numbers arrive as they were said; one that says nothing, or a negative number, reports nothing."""
+
+    def reported(program: str) -> Usage | None:
+        call, used = watched(call_of(request_for("generation")))
+        provider(host, program).execute(call)
+        return used()
+
+    assert reported(USED) == Usage(9, 0, 7, 4, is_notional=False)
+    assert reported('answer(generation={}, usage={"tokens_out": 3, "notional": True})') == Usage(
+        None, 3, None, None, is_notional=True
+    )
+    assert reported('answer(generation={}, usage={"tokens_in": -1})') == Usage()
+    assert reported("answer(generation={})") is None
+
+
+def test_a_failure_may_have_used_something_too(host: ToolHost, request_for: Make, call_of: CallOf) -> None:
+    """A provider that knows why it failed still says what the attempt used."""
+    call, used = watched(call_of(request_for("generation")))
+    failure = '{"outcome": "unavailable", "failure_kind": "overloaded"}'
+    with pytest.raises(ProviderFailure):
+        provider(host, f'answer(failure={failure}, usage={{"tokens_in": 5}})').execute(call)
+    assert used() == Usage(tokens_in=5)
+
+
+def test_only_what_a_person_vouches_for_reports_usage(host: ToolHost, request_for: Make, call_of: CallOf) -> None:
+    """The claim is the person's word; calls that the host answers itself then count as nothing, not as unknown."""
+    config = command_config((sys.executable, "-c", "1"), search_path=host.search_path, operations=("generation",))
+    for claims, expected in ((False, None), (True, NOTHING_USED)):
+        made = CommandProvider(config, host, reports_usage=claims)
+        assert made.describe().reports_usage is claims
+        for operation in ("interpretation", "planning"):
+            call, used = watched(call_of(request_for(operation)))
+            made.execute(call)
+            assert used() == expected

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from commandprovider.wire import WIRE, WireEdit, encode_request, parse_answer
+from commandprovider.wire import WIRE, WireEdit, WireUsage, encode_request, parse_answer
 from providerport.documents import Request
 from savant.contracts.document import Sealed, accept
 from savant.contracts.errors import RefusedInput
@@ -99,3 +99,21 @@ def test_a_write_without_one_content_is_refused(members: dict[str, str]) -> None
     """None, two, or a second spelling of base64 is refused."""
     with pytest.raises(RefusedInput):
         WireEdit(op="write", path="a", **members).content()
+
+
+def test_an_answer_may_say_what_the_call_used(request_for: Make) -> None:
+    """Beside the payload; members that are left out are unknown, and a number is a whole one or no answer."""
+    request = request_for("interpretation")
+    given = {"tokens_in": 12, "tokens_cached": 2, "notional": True}
+    parsed = parse_answer(answer(request, interpretation={}, usage=given), request)
+    assert parsed.usage == WireUsage(tokens_in=12, tokens_cached=2, notional=True)
+    assert parsed.usage.tokens_out is None
+    assert parse_answer(answer(request, interpretation={}), request).usage is None
+    wrong: tuple[object, ...] = ({"tokens_in": "12"}, {"tokens_in": 1.5}, {"tokens_in": True}, {"tokens": 1}, [])
+    for usage in wrong:
+        with pytest.raises(RefusedInput) as caught:
+            parse_answer(answer(request, interpretation={}, usage=usage), request)
+        assert caught.value.code == "refused.wire-malformed"
+    with pytest.raises(RefusedInput) as caught:
+        parse_answer(answer(request, usage=given), request)
+    assert caught.value.code == "refused.wire-payload"

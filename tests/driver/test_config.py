@@ -8,6 +8,7 @@ from msgspec import structs
 from driver.config import (
     BUILT_IN,
     DEFAULT_BUDGETS,
+    DEFAULT_CALL,
     JUNIT_REPORT,
     ProjectConfig,
     built_in_checks,
@@ -17,6 +18,7 @@ from driver.config import (
     read_config,
     split_command,
 )
+from driver.documents import CallLimit
 from evaluator.policy import verify_policy
 from savant.contracts.document import seal
 from savant.contracts.errors import RefusedInput, UsageError
@@ -35,6 +37,8 @@ calls = 3
 wall_clock_minutes = 2
 tokens = 1000
 cost_microunits = 7
+call_tokens_in = 300
+call_tokens_out = 40
 
 [[check]]
 id = "unit"
@@ -64,6 +68,8 @@ def test_everything_that_a_project_may_write_is_read() -> None:
     assert config.budgets == Budgets(
         retries=5, replans=0, provider_calls=3, wall_clock_ms=120_000, tokens=1000, cost_microunits=7
     )
+    assert config.call == CallLimit(tokens_in=300, tokens_out=40)
+    assert read_config(MINIMAL).call == DEFAULT_CALL
     unit, lint = config.checks
     assert (unit.id, unit.rule, unit.required, unit.timeout_ms) == ("unit", "all-pass", False, 9_000)
     assert unit.argv == ("pytest", "-q", f"--junit-xml={JUNIT_REPORT}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -11,7 +10,8 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from admission.policy import policy_toml, starter_policy
-from driver.config import DEFAULT_BUDGETS
+from driver.config import DEFAULT_BUDGETS, DEFAULT_CALL
+from driver.documents import Accounting, CallLimit, Price
 from driver.prepare import Asked, command_checks, prepare, read_rules, tighten
 from runner.snapshot import BaseSnapshot
 from savant.contracts.document import seal
@@ -22,7 +22,7 @@ from tests.driver.conftest import BaseOf
 from tests.driver.sessionkit import PLAIN, PROVIDER_CONFIG, check
 
 RULES = {
-    b".savant/config.toml": b'domain = "example.org/x"\n[budgets]\nretries = 1\n'
+    b".savant/config.toml": b'domain = "example.org/x"\n[budgets]\nretries = 1\ncall_tokens_in = 7\n'
     b'[[check]]\nid = "own"\ncommand = "true"\n',
     b".savant/policy.toml": policy_toml(structs.replace(starter_policy(), no_required_check="refuse")).encode(),
     b".savant/records/a.toml": b'[[record]]\nid = "i"\nkind = "invariant"\ntext = "It holds."\n',
@@ -153,27 +153,56 @@ COUNTS = st.integers(0, 5)
 MAYBE = st.none() | COUNTS
 
 
-@given(COUNTS, COUNTS, MAYBE, MAYBE, MAYBE, MAYBE)
-def test_budgets_only_tighten(
-    retries: int,
-    replans: int,
-    calls: int | None,
-    ask_retries: int | None,
-    ask_replans: int | None,
-    ask_calls: int | None,
-) -> None:
-    """No flag gives more than the project; a smaller one is heeded; what has no flag stays."""
-    granted = Budgets(
-        retries=retries, replans=replans, provider_calls=calls, wall_clock_ms=9, tokens=None, cost_microunits=7
-    )
-    asked = Asked(objective="x", retries=ask_retries, replans=ask_replans, calls=ask_calls)
+GRANTED = st.builds(
+    Budgets,
+    retries=COUNTS,
+    replans=COUNTS,
+    provider_calls=MAYBE,
+    wall_clock_ms=st.just(9),
+    tokens=MAYBE,
+    cost_microunits=MAYBE,
+)
+ASKED_FOR = st.builds(
+    Asked,
+    objective=st.just("x"),
+    retries=MAYBE,
+    replans=MAYBE,
+    calls=MAYBE,
+    tokens=MAYBE,
+    cost_microunits=MAYBE,
+)
+
+
+@given(GRANTED, ASKED_FOR)
+def test_budgets_only_tighten(granted: Budgets, asked: Asked) -> None:
+    """No flag gives more than the project; a smaller one is heeded, and limits what was not; what has no flag stays."""
     made = tighten(granted, asked)
-    pairs: list[tuple[Callable[[Budgets], int | None], int | None]] = [
-        (lambda b: b.retries, ask_retries),
-        (lambda b: b.replans, ask_replans),
-        (lambda b: b.provider_calls, ask_calls),
-    ]
-    for get, wanted in pairs:
-        limits = [value for value in (get(granted), wanted) if value is not None]
-        assert get(made) == (min(limits) if limits else None)
-    assert (made.wall_clock_ms, made.tokens, made.cost_microunits) == (9, None, 7)
+    for member, flag in (
+        ("retries", "retries"),
+        ("replans", "replans"),
+        ("provider_calls", "calls"),
+        ("tokens", "tokens"),
+        ("cost_microunits", "cost_microunits"),
+    ):
+        limits = [value for value in (getattr(granted, member), getattr(asked, flag)) if value is not None]
+        assert getattr(made, member) == (min(limits) if limits else None)
+    assert made.wall_clock_ms == 9
+
+
+def test_how_calls_are_counted_is_fixed_before_the_first_one(bare: BaseSnapshot, ruled: BaseSnapshot) -> None:
+    """Model and price are the provider's and the person's, the worst case of a call is the project's."""
+    price = Price(input_microunits=3, cached_microunits=1, output_microunits=9)
+
+    def accounted(base: BaseSnapshot, **members: Any) -> Any:
+        rules = read_rules(base)
+        return prepare(ASKED, base, rules, provider_config=PROVIDER_CONFIG, object_format="sha1", **members)
+
+    plain = accounted(bare)
+    assert plain.accounting.document == Accounting(model="", call=DEFAULT_CALL, price=None)
+    assert not plain.is_accounted
+    priced = accounted(ruled, model="m", price=price)
+    assert priced.accounting.document == Accounting(
+        model="m", call=CallLimit(tokens_in=7, tokens_out=DEFAULT_CALL.tokens_out), price=price
+    )
+    assert priced.is_accounted
+    assert accounted(ruled).is_accounted is False

@@ -8,6 +8,7 @@ import pytest
 from msgspec import structs
 
 from driver.config import DEFAULT_BUDGETS
+from driver.documents import Accounting, CallLimit, Price
 from driver.readiness import assess
 from evaluator.documents import NormaliserConfig
 from tests.driver.sessionkit import check
@@ -76,3 +77,38 @@ def test_a_missing_credential_is_named_with_what_supplies_it() -> None:
     assert item.name == "credential:claude"
     assert item.detail == "claude has no credential that can be used: A_KEY: it is not set."
     assert item.fix == "export A_KEY=..."
+
+
+PRICE = Price(input_microunits=3_000_000, cached_microunits=0, output_microunits=15_000_000)
+COUNTED = Accounting(model="large", call=CallLimit(tokens_in=1_000, tokens_out=100), price=PRICE)
+
+
+def test_a_limit_has_to_hold_one_call() -> None:
+    """A budget that the first call could exceed would make none: the least that is enough is named."""
+    for member, least, words in (("tokens", 1_100, "1100 tokens"), ("cost_microunits", 4_500, "0.0045")):
+        for granted, expected in ((least - 1, ["driver.budget-too-small"]), (least, [])):
+            budgets = structs.replace(DEFAULT_BUDGETS, **{member: granted})
+            made = readiness(budgets=budgets, reports_usage=True, accounting=COUNTED)
+            assert missing(made) == expected
+            assert all(words in item.fix for item in made.items if not item.ready)
+
+
+def test_a_limit_of_money_needs_a_price() -> None:
+    """Without one no call has a worst case; the fix names the model, or says what to name. Tokens need none."""
+    budgets = structs.replace(DEFAULT_BUDGETS, cost_microunits=10**9)
+    for model in ("large", ""):
+        counted = structs.replace(COUNTED, model=model, price=None)
+        made = readiness(budgets=budgets, reports_usage=True, accounting=counted)
+        assert missing(made) == ["driver.price-missing"]
+        (item,) = [item for item in made.items if not item.ready]
+        assert f'[prices."{model or "PROVIDER"}"]' in item.fix
+    assert missing(readiness(budgets=budgets, reports_usage=True, accounting=COUNTED)) == []
+    tokens = structs.replace(DEFAULT_BUDGETS, tokens=10**9)
+    unpriced = structs.replace(COUNTED, price=None)
+    assert missing(readiness(budgets=tokens, reports_usage=True, accounting=unpriced)) == []
+
+
+def test_what_cannot_be_measured_is_said_once() -> None:
+    """A provider that reports nothing is told so, and not that its limit is too small as well."""
+    budgets = structs.replace(DEFAULT_BUDGETS, tokens=1, cost_microunits=1)
+    assert missing(readiness(budgets=budgets, accounting=COUNTED)) == ["driver.usage-unreported"]

@@ -509,8 +509,12 @@ def test_a_line_that_no_document_could_hold_is_dropped(world: Any) -> None:
 def test_usage_outside_the_range_is_no_usage(world: Any, value: Any) -> None:
     """A number that no record could hold is not reported; zero and the largest are."""
     watching = observer(world)
-    watching.usage(Usage(tokens_in=value, tokens_out=0, cost_microunits=MAX_INTEGER))
-    assert watching.report()[0] == Usage(None, 0, MAX_INTEGER)
+    watching.usage(Usage(tokens_in=value, tokens_out=0, cost_microunits=MAX_INTEGER, tokens_cached=value))
+    assert watching.report()[0] == Usage(None, 0, MAX_INTEGER, None)
+    watching.usage(Usage(tokens_cached=2, is_notional=value))
+    assert watching.report()[0] == Usage(tokens_cached=2, is_notional=False)
+    watching.usage(Usage(is_notional=True))
+    assert watching.report()[0] == Usage(is_notional=True)
 
 
 def test_usage_replaces_and_processes_add_up(world: Any) -> None:

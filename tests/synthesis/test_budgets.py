@@ -21,6 +21,8 @@ records = st.builds(
     deadline_ms=st.integers(0, 1000),
     tokens=st.none() | st.integers(0, 1000),
     cost_microunits=st.none() | st.integers(0, 1000),
+    reserved_tokens=st.integers(0, 1000),
+    reserved_cost_microunits=st.integers(0, 1000),
 )
 
 
@@ -94,3 +96,27 @@ def test_what_a_state_spent_is_granted_minus_left(world: Any) -> None:
     state = world.accept(state, RecordCall("evaluation-observation"))
     state = world.accept(state, RecordEvaluation(world.evaluation(state, "retry-generation")))
     assert spent(state) == Spent(retries=1, replans=0, calls=1)
+
+
+@pytest.mark.parametrize(
+    ("limit", "reserved", "breaker"),
+    [("tokens", "next_tokens", "tokens"), ("cost_microunits", "next_cost_microunits", "cost")],
+)
+def test_a_call_that_could_exceed_a_limit_is_forbidden(limit: str, reserved: str, breaker: str) -> None:
+    """Consumed and set aside have to fit together; filling the limit exactly is allowed, one more is not."""
+    budgets = limited(**{limit: 10})
+    assert tripped(budgets, used(**{limit: 4}), **{reserved: 6}) is None
+    assert tripped(budgets, used(**{limit: 4}), **{reserved: 7}) == breaker
+    assert tripped(budgets, used(), **{reserved: 10}) is None
+    assert tripped(budgets, used(), **{reserved: 11}) == breaker
+    assert tripped(budgets, used(**{limit: 10}), **{reserved: 0}) == breaker
+    assert tripped(UNLIMITED, used(**{limit: 10}), **{reserved: 10**9}) is None
+
+
+def test_a_call_that_reported_nothing_counts_what_was_set_aside() -> None:
+    """A crash buys no tokens; what was reported, be it nothing at all, is believed."""
+    silent = CallRecord("generation", 1, 1, None, None, reserved_tokens=30, reserved_cost_microunits=9)
+    told = CallRecord("generation", 1, 1, 0, 0, reserved_tokens=30, reserved_cost_microunits=9)
+    assert (consume([silent]).tokens, consume([silent]).cost_microunits) == (30, 9)
+    assert (consume([told]).tokens, consume([told]).cost_microunits) == (0, 0)
+    assert (consume([silent, told]).calls_without_tokens, consume([silent, told]).calls_without_cost) == (1, 1)
