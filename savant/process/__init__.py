@@ -1,4 +1,4 @@
-"""Processes: the port that runs foreign commands, its supervisor and its twin.
+"""Processes: the port that runs foreign commands, its supervisor, its twin and its cassettes.
 
 It owns limits, deadlines, cancellation, output bounds, the end of every descendant and the proof of it. It never uses
 a shell, never passes on the ambient environment or a descriptor, and never decides what an exit status means.
