@@ -126,11 +126,73 @@ def exit_codes_page() -> str:
     )
 
 
+def agents_page() -> str:
+    """Every agent with a profile."""
+    from commandprovider.credentials import shown_name
+    from commandprovider.profiles import PROFILES
+
+    rows = []
+    for profile in PROFILES.values():
+        first, after = profile.probe.tested
+        reports = [name for name, does in (("tokens", profile.reports_usage), ("cost", profile.reports_cost)) if does]
+        sources = ", ".join(f"`{shown_name(source)}`" for source in profile.sources)
+        rows.append(
+            f"| `{profile.name}` | {profile.title} | {profile.tier} | {', '.join(profile.capabilities)} "
+            f"| {first} up to, not including, {after} | {sources or 'none'} | {', '.join(reports) or 'nothing'} "
+            f"| `{profile.install}` |"
+        )
+    return "\n".join(
+        [
+            WARNING,
+            "# Agents with a profile",
+            "",
+            "Written from the profiles in `commandprovider/profiles/`. `savant providers` says what is found here.",
+            "",
+            "| Name | Agent | Tier | Modes | Tested versions | Credential, the first there is | Reports | Install |",
+            "|---|---|---|---|---|---|---|---|",
+            *rows,
+            "",
+        ]
+    )
+
+
+def prompts_page() -> str:
+    """Every prompt, as its sections stand."""
+    from commandprovider.prompts import answer_schema, prompts_digest
+    from commandprovider.templates import ORDER, PROMPTS_VERSION, SECTIONS
+
+    lines = [
+        WARNING,
+        "# Prompts",
+        "",
+        "Written from `commandprovider/templates.py`. A section whose value is empty is left out; `{mark}` is made of",
+        "all the data in a prompt, so that no data can hold it.",
+        "",
+        f"Version `{PROMPTS_VERSION}`, digest `{prompts_digest()}` (`prompts_digest` of a configuration).",
+        "",
+        "| Prompt | Its sections, in order | Answered with |",
+        "|---|---|---|",
+    ]
+    for ask, sections in ORDER.items():
+        answer = "the difference it makes" if answer_schema(ask) is None else "one JSON object"
+        lines.append(f"| `{ask}` | {', '.join(sections)} | {answer} |")
+    for name, text in SECTIONS.items():
+        lines += ["", f"## {name}", "", "```text", text, "```"]
+    for ask in ORDER:
+        schema = answer_schema(ask)
+        if schema is not None and not ask.endswith("-workspace"):
+            lines += ["", f"## Schema of {ask.partition('-')[0]}", "", "```json"]
+            lines += [json.dumps(json.loads(schema), indent=1), "```"]
+    return "\n".join([*lines, ""])
+
+
 PAGES: dict[str, Callable[[], str]] = {
+    "agents.md": agents_page,
     "dispositions.md": dispositions_page,
     "exit-codes.md": exit_codes_page,
     "kinds.md": kinds_page,
     "machine.md": machine_page,
+    "prompts.md": prompts_page,
 }
 """File name under ``docs/contracts`` to the function that writes it."""
 
