@@ -11,8 +11,12 @@ import pytest
 from savant.process.posix import SupervisedRunner
 from tests.agents.installed import Installed, need
 from tests.agents.modelserver import ModelServer
+from tests.agents.product import Product, person_of
 from tests.agents.rawkit import Driver
 from tests.agents.script import Planned, Script
+from tests.e2e.conftest import Shop, home, shop, tool
+
+__all__ = ["home", "shop", "tool"]
 
 
 @pytest.fixture(scope="session")
@@ -58,3 +62,12 @@ def runner(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SupervisedRunne
 def driver(agent: Installed, runner: SupervisedRunner, tmp_path: Path) -> Driver:
     """The agent with nothing of the product around it but the process runner."""
     return Driver(tmp_path, runner, agent)
+
+
+@pytest.fixture
+def product(
+    agent: Installed, shop: Shop, model_server: ModelServer, tool: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
+) -> Product:
+    """The agent behind the command line."""
+    person_of(agent, shop.root, monkeypatch)
+    return Product(shop, agent, model_server, tool)

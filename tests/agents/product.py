@@ -1,0 +1,105 @@
+"""A person at a shell with real agents on the PATH, whose model is a script of the test."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from commandprovider.profiles import PROFILES
+from tests.agents.installed import Installed
+from tests.agents.modelserver import ModelServer
+from tests.agents.protocols.adapter import MODEL
+from tests.agents.rawkit import KEY, VERSIONED
+from tests.agents.script import Script
+from tests.e2e.conftest import Ended, Shop
+
+TEST: Final = "from shop.totals import total\n\n\ndef test_total():\n    assert total(2) == 4\n"
+CONFIG: Final = '[tool.pytest.ini_options]\npythonpath = ["."]\n'
+FILE: Final = "shop/totals.py"
+BEFORE: Final = "    return amount"
+WRONG: Final = "    return amount * 3"
+RIGHT: Final = "    return amount * 2"
+RED: Final = "assert 6 == 4"
+"""What the check says about the wrong one."""
+
+PLAN: Final[dict[str, Any]] = {
+    "steps": [
+        {
+            "id": "step-1",
+            "description": "Make total return the double.",
+            "intended_changes": [{"pattern": FILE, "operations": ["modify"]}],
+            "symbols": ["total"],
+            "expected_evidence": ["the tests pass"],
+            "discharges": [],
+            "declares_gate_changes": False,
+        }
+    ],
+    "assumptions": [],
+    "risks": [],
+    "stop_conditions": [],
+}
+
+
+def edits(line: str) -> dict[str, Any]:
+    """The answer that replaces the one line that matters."""
+    absent = dict.fromkeys(("text", "base64", "to", "executable"))
+    return {
+        "summary": "Changed total.",
+        "edits": [{"op": "edit", "path": FILE, "old": BEFORE + "\n", "new": line + "\n", **absent}],
+    }
+
+
+class Product:
+    """The installed agent, the shop with a red test, and the command."""
+
+    def __init__(self, shop: Shop, agent: Installed, server: ModelServer, tool: Callable[[str], str]) -> None:
+        self.shop = shop
+        self.agent = agent
+        self._server = server
+        self._pytest = tool("pytest")
+        shop.write("tests/test_totals.py", TEST)
+        shop.write("pyproject.toml", CONFIG)
+        shop.commit("a red test")
+
+    @property
+    def target(self) -> Path:
+        """Where an admitted change goes."""
+        return self.shop.root / "applied"
+
+    def configure(self, home: Path, script: Script, **settings: str) -> None:
+        """Write the person's configuration: the agent's model is the script."""
+        version = "/v1" if self.agent.name in VERSIONED else ""
+        lines = {"base_url": self._server.url(script) + version, "model": MODEL, **settings}
+        path = home / "config" / "config.toml"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        table = "".join(f'{name} = "{value}"\n' for name, value in lines.items())
+        path.write_text(f"[agents.{self.agent.name}]\n{table}")
+        path.chmod(0o600)
+
+    def words(self, mode: str) -> tuple[str, ...]:
+        """The words of a run with the agent, the red test as the check, and application."""
+        check = f"{self._pytest} -q -p no:cacheprovider"
+        chosen = ("--agent", self.agent.name, "--agent-mode", mode)
+        return ("Let total return the double.", *chosen, "--must-pass", check, "--apply", str(self.target))
+
+    def run(self, mode: str, *arguments: str) -> Ended:
+        """``savant run``."""
+        return self.shop.run(*self.words(mode), *arguments)
+
+    def calls(self, run: str) -> list[dict[str, Any]]:
+        """The calls of a run as the record has them."""
+        return list(self.shop.savant("show", run, "--format", "json").json["calls"])
+
+
+def person_of(agent: Installed, root: Path, patch: pytest.MonkeyPatch) -> None:
+    """An environment in which the agent is found on the PATH and has a key, and nothing else of ours is seen."""
+    patch.setenv("PATH", os.pathsep.join([str(agent.wrapper.parent), os.environ["PATH"]]))
+    patch.setenv("HOME", str(root / "person"))
+    for profile in PROFILES.values():
+        for source in profile.sources:
+            patch.delenv(source.name, raising=False)
+    patch.setenv(PROFILES[agent.name].sources[0].name, KEY)
