@@ -31,6 +31,8 @@ HOME: Final = b"{home}"
 MAX_ARGUMENT: Final = 16_384
 MAX_NAMED_BYTES: Final = 64 * 1024 * 1024
 _SHOWN: Final = 120
+_SECRET_NAME: Final = re.compile("KEY|TOKEN|SECRET|PASS|CREDENTIAL|AUTH", re.IGNORECASE)
+"""Of the variables that come from the person, those whose values are never kept, wherever their name stands."""
 
 
 class Redaction(Protocol):
@@ -54,10 +56,11 @@ class Cleaner:
     def __init__(self, redaction: Redaction, personal: Iterable[str]) -> None:
         self.personal = frozenset(personal)
         self._redaction = redaction
-        names = b"|".join(re.escape(to_raw(name)) for name in sorted(self.personal))
+        secret = sorted(name for name in self.personal if _SECRET_NAME.search(name))
+        names = b"|".join(re.escape(to_raw(name)) for name in secret)
         self._by_name = (
             re.compile(
-                rb"((?<![A-Za-z0-9_])(?:" + names + rb")(?:=|\\{0,4}[\"']\s{0,8}[:,]\s{0,8})\\{0,4}[\"']?)"
+                rb"((?<![A-Za-z0-9_])(?:" + names + rb")(?:=|\\{0,4}[\"']\s{0,8}:\s{0,8})\\{0,4}[\"']?)"
                 rb"(?![$<{%]|\[redacted)[^\s\"'\\]{8,}"
             )
             if names
@@ -69,7 +72,7 @@ class Cleaner:
         return self._named(self._redaction.redact(data, truncated=truncated))
 
     def own(self, data: bytes, *, truncated: bool = False) -> bytes:
-        """Of an answer or a file: without credentials by value, and by the names of the person's variables alone."""
+        """Of an answer or a file: without credentials by value, and by the names of the person's secret variables."""
         return self._named(self._redaction.redact_values(data, truncated=truncated))
 
     def path(self, raw: bytes) -> str:

@@ -19,6 +19,7 @@ from savant.contracts.digest import digest
 from savant.contracts.effects import Cancellation
 from savant.contracts.errors import PortError, RefusedInput, SavantError, UsageError, VerificationError
 from savant.files.tree import open_root
+from savant.process import cassettefolder
 from savant.process.cassette import Player, Recorder
 from savant.process.cassettefolder import open_cassette
 from savant.process.conformance import CHECKS, SHELL, verify
@@ -233,6 +234,28 @@ def test_a_secret_reaches_no_byte_of_the_cassette(desk: Desk) -> None:
     assert desk.player().redacted == {1: ("arguments", "files", "stderr", "stdin", "stdout")}
 
 
+PLAIN = (
+    'os.environ.get("API_TOKEN", "fallback-value")',
+    "API_TOKEN=$OTHER_VARIABLE",
+    "MODE=something-longer",
+    "password = what_the_author_wrote",
+)
+GIVEN_AWAY = ("API_TOKEN=sk-0123456789", "API_TOKEN='sk-0123456789'", '{"API_TOKEN": "sk-0123456789"}')
+
+
+def test_in_files_only_names_of_secret_variables_of_the_person_count(desk: Desk) -> None:
+    """A file may become the candidate: the author's words stay, what is assigned to the person's secret does not."""
+    recorder = desk.recorder(personal=("API_TOKEN", "MODE"))
+    for text in (*PLAIN, *GIVEN_AWAY):
+        recorder.run(desk.command('printf "%s" "$1" > a.txt; printf "%s" "$1"', text))
+    assert recorder.finish()
+    kept = desk.bytes()
+    assert [text for text in PLAIN if text.encode() not in kept] == []
+    told = [{"files", "stdout"} & set(call.redacted) for call in open_cassette(desk.folder).sealed.document.calls]
+    assert told == [set()] * len(PLAIN) + [{"files", "stdout"}] * len(GIVEN_AWAY)
+    assert b"sk-0123456789" not in kept
+
+
 @pytest.mark.parametrize("script", [f"touch {SECRET.decode()}", f"mkdir -p a/{SECRET.decode()}"])
 def test_a_path_that_holds_a_secret_is_not_recorded(desk: Desk, script: str) -> None:
     """Such a cassette stays incomplete, and an incomplete one is refused."""
@@ -441,3 +464,58 @@ def test_a_cassette_is_one_closed_document(desk: Desk) -> None:
     assert call.asked.arguments[:2] == ("-c", "cat {cwd}/a.txt; echo {home}")
     assert call.asked.arguments[3] == f"%{digest(b'x' * 20_000)}"
     assert call.asked.environment == ("HOME", "PATH")
+
+
+@pytest.mark.parametrize(("limit", "least"), [("MAX_CALLS", 2), ("MAX_TOTAL_BYTES", 8), ("MAX_DOCUMENT_BYTES", 5_000)])
+def test_a_cassette_that_is_too_large_is_refused(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, limit: str, least: int
+) -> None:
+    """The number of calls, all bytes together and the document are bounded before anything is played."""
+    recorder = desk.recorder()
+    for _ in range(2):
+        recorder.run(desk.command("echo 1234567"))
+    assert recorder.finish()
+    monkeypatch.setattr(cassettefolder, limit, least)
+    assert open_cassette(desk.folder).sealed.document.complete
+    monkeypatch.setattr(cassettefolder, limit, 1)
+    with pytest.raises(RefusedInput) as caught:
+        open_cassette(desk.folder)
+    assert caught.value.code in {"refused.cassette-size", "refused.too-large"}
+
+
+def test_a_file_that_is_too_large_is_not_recorded(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """More than a blob may have leaves the cassette incomplete, and the command's own error."""
+    recorder = desk.recorder()
+    monkeypatch.setattr(cassettefolder, "MAX_BLOB_BYTES", 8)
+    assert recorder.run(desk.command("echo 1234567")).is_success
+    with pytest.raises(RefusedInput) as caught:
+        recorder.run(desk.command("echo 12345678"))
+    assert caught.value.code == "refused.cassette-size"
+    assert not recorder.finish()
+
+
+def test_only_files_below_home_are_named(desk: Desk) -> None:
+    """An argument that leaves HOME, names a folder or a link names no file; what is not there is asked for by name."""
+    recorder = desk.recorder()
+    command = desk.command('mkdir "$2"; ln -s x "$3"', "{home}/../x", "{home}/folder", "--to={home}/link")
+    recorder.run(command)
+    assert recorder.finish()
+    (call,) = open_cassette(desk.folder).sealed.document.calls
+    assert (call.asked.files, call.changes) == ((), ())
+    with pytest.raises(RefusedInput):
+        open_cassette(desk.folder).attachment("config")
+
+
+def test_what_is_still_alive_leaves_no_difference(tmp_path: Path) -> None:
+    """While something of a command may still write, its directory is not read: the provider's call fails anyway."""
+
+    def program(command: Command) -> Scripted:
+        (command.cwd / "new").touch()
+        return Scripted(remaining=1)
+
+    desk = Desk(tmp_path, ScriptedRunner({"/bin/sh": program}))
+    recorder = desk.recorder()
+    recorder.run(desk.command("true"))
+    assert recorder.finish()
+    assert open_cassette(desk.folder).sealed.document.calls[0].changes == ()
+    assert not desk.player().run(desk.command("true", path="/nowhere/tool")).is_quiescent
