@@ -15,7 +15,9 @@ from typing import Any, Final, NoReturn, TypeAlias
 Event: TypeAlias = Mapping[str, Any]
 
 MAX_NUMBER: Final = 2**53 - 1
-MAX_TRIES: Final = 200
+MAX_TRIES: Final = 50
+"""How many places of a log are tried as the beginning of an object: each costs at most one pass."""
+
 _COUNT: Final = re.compile(r"[0-9]{1,3}(,[0-9]{3})*|[0-9]{1,16}")
 _OPENED: Final = re.compile(r"^\{", re.MULTILINE)
 

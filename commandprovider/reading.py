@@ -32,7 +32,13 @@ from synthesis.documents import FailureKind
 LAST_STDERR_BYTES: Final = 2048
 MAX_DETAIL: Final = 2_000
 ANSWER_FILE: Final = "answer"
-_FENCE: Final = re.compile(r"\A(`{3,})[ \t]*(?:json|JSON)?[ \t]*\r?\n(?P<body>.*?)\r?\n\1[ \t]*\Z", re.DOTALL)
+MAX_EVENTS: Final = 20_000
+"""Far more than a long run writes; output with more lines than that is no sequence of events."""
+
+PROTOCOL_PREFIX: Final = "Internal error: "
+"""What JSON-RPC puts before the text of an error that has no code of its own."""
+
+_FENCE: Final = re.compile(r"\A(`{3,8})[ \t]*(?:json|JSON)?[ \t]*\r?\n(?P<body>.*?)\r?\n\1[ \t]*\Z", re.DOTALL)
 
 
 class Said(msgspec.Struct, frozen=True):
@@ -128,10 +134,11 @@ def classify(profile: Profile, text: str, members: Mapping[str, str] | None = No
     :param members: what rules for ``event`` look at, by path, as text. Unexplained is ``crash``.
     """
     known = members or {}
+    said = text.removeprefix(PROTOCOL_PREFIX)
     for rule in profile.failures:
         if rule.where == "event" and re.fullmatch(rule.match, known.get(rule.path, "")):
             return rule.kind
-        if rule.where == "error" and _is_found(rule, text):
+        if rule.where == "error" and _is_found(rule, said):
             return rule.kind
     return "crash"
 
@@ -176,7 +183,8 @@ def _read(reader: Reader, ended: Ended, files: Mapping[str, bytes]) -> Read:
         case "json-object":
             parts = [ended.stdout]
         case "json-lines":
-            parts = [line for line in ended.stdout.split(b"\n") if line.strip()]
+            lines = [line for line in ended.stdout.split(b"\n") if line.strip()]
+            parts = lines if len(lines) <= MAX_EVENTS else []
         case "json-file":
             parts = [files.get(ANSWER_FILE, b"")]
         case _:

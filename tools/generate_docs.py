@@ -152,8 +152,40 @@ def agents_page() -> str:
             "|---|---|---|---|---|---|---|---|",
             *rows,
             "",
+            *failure_rules(),
         ]
     )
+
+
+def failure_rules() -> list[str]:
+    """How each agent's failures are read, as lines of Markdown."""
+    from commandprovider.profiles import PROFILES, RETRYABLE
+
+    lines = [
+        "## How a failure is read",
+        "",
+        "In this order: how the supervisor saw it end, what the agent says at the end of its turn, the exit status,",
+        "standard error. The first rule that matches decides; what none explains is a `crash`; exit status 0 without a",
+        "well-formed end of the turn is `malformed-output`. Tried again:",
+        ", ".join(f"`{kind}`" for kind in sorted(RETRYABLE)) + ".",
+    ]
+    for profile in PROFILES.values():
+        bound = "cannot be bounded" if profile.own_retries is None else f"at most {profile.own_retries}"
+        hosts = ", ".join(f"`{host}`" for host in profile.network_hosts)
+        lines += [
+            "",
+            f"### {profile.title}",
+            "",
+            f"Repetitions of its own: {bound}. Hosts it asks without a base URL: {hosts}.",
+            "",
+            "| Looked at | Matches | Kind |",
+            "|---|---|---|",
+        ]
+        for rule in profile.failures:
+            looked = f"{rule.where} `{rule.path}`" if rule.path else rule.where
+            pattern = rule.match.replace("|", "\\|")
+            lines.append(f"| {looked} | ``{pattern}`` | `{rule.kind}` |")
+    return [*lines, ""]
 
 
 def prompts_page() -> str:

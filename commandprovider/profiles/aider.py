@@ -53,9 +53,9 @@ AIDER: Final = Profile(
     reader=Reader(
         form="text",
         terminal_pattern=(
-            r"\A(?:.*?^Repo-map: [^\n]*\n)?(?P<answer>.*)^Tokens: "
-            r"(?:(?P<tokens_in>[0-9]{1,3}) sent|[0-9.,]+[kM]? sent)[^\n]*?"
-            r"(?:(?P<tokens_out>[0-9]{1,3}) received|[0-9.,]+[kM]? received)"
+            r"\A(?>(?:.*?^Repo-map: [^\n]*\n)?)(?P<answer>.*)^Tokens: "
+            r"(?:(?P<tokens_in>[0-9]{1,3}) sent|[0-9.,]{1,12}[kM]? sent)[^\n]{0,80}?"
+            r"(?:(?P<tokens_out>[0-9]{1,3}) received|[0-9.,]{1,12}[kM]? received)"
         ),
         answer=Pick("answer"),
         tokens_in=(Pick("tokens_in"),),

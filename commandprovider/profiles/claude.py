@@ -110,7 +110,7 @@ CLAUDE: Final = Profile(
     tier="first-class",
     executable="claude",
     native=Native("@anthropic-ai/claude-code", "@anthropic-ai/claude-code-{os}-{arch}/claude"),
-    probe=Probe(("--version",), r"^(?P<version>[0-9]+\.[0-9]+\.[0-9]+) \(Claude Code\)", ("2.1.300", "2.2")),
+    probe=Probe(("--version",), r"^(?P<version>[0-9]+\.[0-9]+\.[0-9]+) \(Claude Code\)", ("2.1.332", "2.2")),
     answer=Invocation(
         argv=(
             _HEADLESS,

@@ -196,7 +196,8 @@ class Probe(msgspec.Struct, frozen=True):
     """How an agent says its version, and which versions this profile was tested with.
 
     :param pattern: its group ``version`` is two or three numbers with dots; searched in standard output.
-    :param tested: the first version of the range, and the first one after it.
+    :param tested: the release line that was tested: its first version that was, and the first one after the line. The
+        golden files name the exact versions.
     :param stdin: what it is asked on standard input; an agent that does not end after its answer is ended.
     :param deadline_ms: how long it may take.
     """

@@ -37,7 +37,7 @@ FAILURES: Final = (
     Failure("error", r"^JSON [Pp]arse|^JSON parsing failed|^Unexpected token", "bad-gateway"),
     Failure("error", r"^Unable to connect|ECONNREFUSED|ENOTFOUND|ECONNRESET|^Cannot connect", "network"),
     Failure("event", "UnknownError", "bad-gateway", "error.name"),
-    Failure("stderr", r"Unknown argument|^Error: Unable to connect to .* config|ConfigInvalidError", "config-error"),
+    Failure("stderr", r"\Aopencode run \[message|ConfigInvalidError", "config-error"),
 )
 
 _PATH: Final = ".config/opencode/opencode.json"
