@@ -8,25 +8,25 @@ read, or changes nothing has failed, whatever its exit status is.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, assert_never
 
 from msgspec.structs import replace
 
-from commandprovider.agent import ResolvedAgent, answer_flags, answering_with, verify_agent
+from commandprovider.agent import ResolvedAgent, answer_flags, answering_with
+from commandprovider.agentcall import start_agent
 from commandprovider.copies import fill_copy, fingerprint, put_back, take_away
 from commandprovider.fixed import fixed_interpretation, fixed_plan
 from commandprovider.material import DisclosedBase, Disclosure, instructions, select
-from commandprovider.profiles.model import Flag, Invocation, Placeholder
-from commandprovider.profiles.render import invocation_of, render
+from commandprovider.profiles.render import invocation_of
 from commandprovider.prompts import Material, answer_schema, render_prompt, without_places
 from commandprovider.provider import apply_edit
-from commandprovider.reading import ANSWER_FILE, Said, document_in, read_answer, read_usage
+from commandprovider.reading import Said, document_in
 from commandprovider.recipe import absorb, capabilities_of, require_workspace
 from commandprovider.templates import Ask
-from commandprovider.tool import ToolHost, new_home, run_at_home
+from commandprovider.tool import ToolHost
 from commandprovider.wire import (
     WireGeneration,
     WireInterpretation,
@@ -40,13 +40,11 @@ from providerport.documents import Capabilities, GenerationClaim, Result
 from providerport.port import NOTHING_USED, BaseReader, Call, ProviderFailure
 from savant.contracts.document import seal
 from savant.contracts.errors import InternalError, RefusedInput, SavantError
-from savant.files.atomic import read_optional
 from synthesis.documents import Interpretation, Limitation, Plan
 
-CALL_FOLDER: Final = ".call"
-"""Below the private HOME: what one call is given and what it writes."""
+HEADINGS_BYTES: Final = 1_024
+"""What the sections of a prompt that show the repository have beside what is counted."""
 
-MAX_ARGUMENT_BYTES: Final = 120 * 1024
 MAX_SUMMARY: Final = 4_000
 MAX_CARRIED: Final = 32_000
 AGENT_INTENT: Final = ("Do the task as it is written, within the accepted plan.",)
@@ -102,11 +100,9 @@ class AgentProvider:
     def _interpret(self, call: Call) -> Result:
         session = call.request.document.session
         objective = "" if session is None else session.objective
-        in_directory = self._agent.capability == "workspace"
-        material = self._shown(
-            call, Material(objective=objective), about=(objective,), wanted=(), listed=not in_directory
-        )
-        said = self._ask(call, "interpretation-workspace" if in_directory else "interpretation-answer", material)
+        ask: Ask = "interpretation-workspace" if self._agent.capability == "workspace" else "interpretation-answer"
+        material = self._shown(call, ask, Material(objective=objective), about=(objective,))
+        said = self._ask(call, ask, material)
         wire = parse_part(document_in(said), WireInterpretation)
         interpretation = interpretation_of(call.request.document, wire, self._limitations())
         return result_of(call.request, interpretation=interpretation)
@@ -133,11 +129,10 @@ class AgentProvider:
 
     def _plan(self, call: Call) -> Result:
         request, interpretation = call.request.document, _interpretation(call)
-        in_directory = self._agent.capability == "workspace"
+        ask: Ask = "planning-workspace" if self._agent.capability == "workspace" else "planning-answer"
         material = Material(interpretation=interpretation, scope=request.scope, prior=request.prior)
         about = (interpretation.objective, *_findings(call))
-        material = self._shown(call, material, about=about, wanted=request.scope, listed=not in_directory)
-        said = self._ask(call, "planning-workspace" if in_directory else "planning-answer", material)
+        said = self._ask(call, ask, self._shown(call, ask, material, about=about, wanted=request.scope))
         wire = parse_part(document_in(said), WirePlan)
         made = result_of(call.request, plan=plan_of(request, wire, promise="declared"))
         return _carrying(made, interpretation)
@@ -166,7 +161,7 @@ class AgentProvider:
         patterns = tuple(change.pattern for step in plan.steps for change in step.intended_changes)
         material = Material(plan=plan, prior=call.request.document.prior)
         about = (*(step.description for step in plan.steps), *plan.assumptions, *_findings(call))
-        material = self._shown(call, material, about=about, wanted=patterns, base=workspace)
+        material = self._shown(call, "generation-answer", material, about=about, wanted=patterns, base=workspace)
         said = self._ask(call, "generation-answer", material)
         wire = parse_part(document_in(said), WireGeneration)
         if not wire.edits:
@@ -191,7 +186,15 @@ class AgentProvider:
         directory = workspace.materialise()
         taken = take_away(workspace, directory, [p for p in workspace.paths() if self._disclosure.is_hidden(p)])
         before = fingerprint(directory)
-        said = self._run(call, prompt, cwd=directory, invocation=invocation_of(self._agent.profile, "workspace"))
+        said = start_agent(
+            self._agent,
+            self._host,
+            call,
+            prompt,
+            cwd=directory,
+            invocation=invocation_of(self._agent.profile, "workspace"),
+            flags=self._agent.flags,
+        )
         if fingerprint(directory) == before:
             raise _no_change("It ended well and changed nothing.")
         try:
@@ -206,22 +209,22 @@ class AgentProvider:
     def _shown(
         self,
         call: Call,
+        ask: Ask,
         material: Material,
         *,
         about: Sequence[str],
-        wanted: Sequence[str],
-        listed: bool = True,
+        wanted: Sequence[str] = (),
         base: BaseReader | None = None,
     ) -> Material:
-        """The material with what of the repository fits beside it."""
+        """The material with what of the repository fits beside it; a directory that is read shows the rest itself."""
         reader = base or call.base
         material = replace(material, places=self._places)
         if reader is None:
             return material
         material = replace(material, instructions=instructions(reader, self._disclosure))
-        if not listed:
+        if ask.endswith("-workspace"):
             return material
-        room = self._agent.agent.max_prompt_bytes - len(render_prompt("planning-answer", material))
+        room = self._agent.agent.max_prompt_bytes - len(render_prompt(ask, material)) - HEADINGS_BYTES
         visible = DisclosedBase(reader, self._disclosure)
         prior = call.request.document.prior
         found = select(visible, wanted=wanted, about=about, prior=prior, max_bytes=max(room, 0))
@@ -250,8 +253,16 @@ class AgentProvider:
         flags = answer_flags(self._agent.capability, self._agent.flags)
         with self._reading_directory(call, ask) as directory:
             before = fingerprint(directory)
-            said = self._run(
-                call, prompt, cwd=directory, invocation=invocation, flags=flags, schema=answer_schema(ask), reads=True
+            said = start_agent(
+                self._agent,
+                self._host,
+                call,
+                prompt,
+                cwd=directory,
+                invocation=invocation,
+                flags=flags,
+                schema=answer_schema(ask),
+                reads=True,
             )
             if fingerprint(directory) != before:
                 raise ProviderFailure(
@@ -265,53 +276,6 @@ class AgentProvider:
             if ask.endswith("-workspace") and call.base is not None:
                 fill_copy(DisclosedBase(call.base, self._disclosure), directory)
             yield directory
-
-    def _run(
-        self,
-        call: Call,
-        prompt: bytes,
-        *,
-        cwd: Path,
-        invocation: Invocation,
-        flags: frozenset[Flag] | None = None,
-        schema: str | None = None,
-        reads: bool = False,
-    ) -> Said:
-        """Start the agent once, report what it used, and read what it said.
-
-        :param reads: whether it may only read its working directory.
-        """
-        try:
-            verify_agent(self._agent)
-        except SavantError as error:
-            raise ProviderFailure("unavailable", "config-error", str(error)) from error
-        profile, capability = self._agent.profile, self._agent.capability
-        with new_home(self._host) as home:
-            values = _per_call(home, prompt, schema)
-            raised = self._agent.flags if flags is None else flags
-            rendered = render(invocation, {**values, **self._agent.values}, raised)
-            if any(len(word.encode("utf-8", "replace")) > MAX_ARGUMENT_BYTES for word in rendered.argv):
-                raise ProviderFailure(
-                    "unavailable", "context-overflow", "The prompt is longer than an argument of a command can be."
-                )
-            _write_settings(home, rendered.settings)
-            argv = (str(self._agent.located.executable), *rendered.argv)
-            ended = run_at_home(
-                self._host,
-                self._agent.config,
-                call,
-                argv,
-                cwd=cwd,
-                home=home,
-                stdin=prompt if invocation.stdin == "prompt" else b"",
-                extra=dict(rendered.environment),
-                reads=reads,
-            )
-            written = _written(home, self._agent.config.sealed.document.max_stdout_bytes)
-            files = {name: self._host.redactor.redact_values(raw) for name, raw in written.items()}
-        used = read_usage(profile, ended, files)
-        call.observer.usage(replace(used, is_notional=self._host.secrets.billing == "subscription"))
-        return read_answer(profile, capability, ended, files)
 
 
 def _interpretation(call: Call) -> Interpretation:
@@ -350,47 +314,6 @@ def _carrying(result: Result, interpretation: Interpretation) -> Result:
 
 def _no_change(how: str) -> ProviderFailure:
     return ProviderFailure("invalid-output", "no-change", how)
-
-
-def _per_call(home: Path, prompt: bytes, schema: str | None) -> Mapping[Placeholder, str]:
-    """The values of one call, with the files they name written."""
-    folder = home / CALL_FOLDER
-    folder.mkdir(mode=0o700)
-    (folder / "prompt").write_bytes(prompt)
-    values: dict[Placeholder, str] = {
-        "home": str(home),
-        "prompt": prompt.decode(),
-        "prompt_file": str(folder / "prompt"),
-        "answer_file": str(folder / ANSWER_FILE),
-    }
-    if schema is not None:
-        (folder / "schema.json").write_text(schema)
-        values["schema"] = schema
-        values["schema_file"] = str(folder / "schema.json")
-    return values
-
-
-def _write_settings(home: Path, settings: Sequence[tuple[str, bytes]]) -> None:
-    for name, content in settings:
-        path = home / name
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        path.write_bytes(content)
-
-
-def _written(home: Path, max_bytes: int) -> Mapping[str, bytes]:
-    """What the agent wrote into its answer file; nothing where it is no regular file.
-
-    :raises ProviderFailure: ``invalid-output``/``output-too-long``.
-    """
-    try:
-        answer = read_optional(home / CALL_FOLDER / ANSWER_FILE, max_bytes=max_bytes)
-    except RefusedInput as error:
-        if error.code == "refused.too-large":
-            raise ProviderFailure(
-                "invalid-output", "output-too-long", "Its answer is longer than it may be."
-            ) from error
-        return {}
-    return {} if answer is None else {ANSWER_FILE: answer}
 
 
 def _places(host: ToolHost) -> tuple[str, ...]:

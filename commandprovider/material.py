@@ -127,7 +127,8 @@ def select(
             continue
         files.append(shown)
         left -= cost
-    return Selection(tuple(listing), unlisted, tuple(files), tuple(sorted(left_out[:_MAX_NAMED])))
+    named = [text for text in left_out[:_MAX_NAMED] if (left := left - len(text.encode()) - 1) >= 0]
+    return Selection(tuple(listing), unlisted, tuple(files), tuple(sorted(named)))
 
 
 _FENCE_BYTES: Final = 100

@@ -6,9 +6,10 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from commandprovider.agent import Located, ResolvedAgent, Wish, recorded_invocations, settings_digest
+from commandprovider.agent import ResolvedAgent, Wish, recorded_invocations, settings_digest
 from commandprovider.config import NOWHERE, played_config
 from commandprovider.documents import Config
+from commandprovider.locating import Located
 from commandprovider.profiles import PROFILES
 from commandprovider.profiles.model import Flag, Placeholder
 from commandprovider.prompts import prompts_digest

@@ -121,7 +121,7 @@ def _look(places: Places, person: PersonConfig, profiles: Mapping[str, Profile],
 
 
 def _look_at(places: Places, person: PersonConfig, profile: Profile, host: ToolHost, *, probe: bool) -> Looked:
-    from commandprovider.agent import is_tested, locate, probe_version
+    from commandprovider.locating import is_tested, locate, probe_version
     from savant.cli.supplying import supply
     from savant.contracts.errors import PortError, UsageError
     from savant.process.effects import SystemClock

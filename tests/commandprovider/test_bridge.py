@@ -450,3 +450,30 @@ def test_disclosed_instructions_are_shown_and_recorded(
     call = replace(call_of(request_for("planning", interpretation=interpretation)), base=snapshot)
     assert provider.execute(call).plan is not None
     assert refused(agent(script, mode=mode), call)[:2] == ("unavailable", "crash")
+
+
+@pytest.mark.parametrize("max_prompt_bytes", [12_000, 12_001, 20_000, 60_000])
+def test_a_large_repository_fills_a_prompt_and_never_overflows_it(
+    agent: Agent,
+    generation: Make,
+    call_of: CallOf,
+    repository_path: Path,
+    tmp_path: Path,
+    max_prompt_bytes: int,
+) -> None:
+    """Paths and contents are shown up to the limit, whatever the repository's size is; the planned file comes first."""
+    for number in range(300):
+        path = repository_path / f"more/{number:03}" / f"file-{number:03}.txt"
+        path.parent.mkdir(parents=True)
+        path.write_text("z" * (number * 7))
+    git(repository_path, "add", "-A")
+    git(repository_path, "commit", "-q", "-m", "more")
+    scratch = tmp_path / "large"
+    scratch.mkdir()
+    provider = agent({"generation": edit(), "demanded": ["one\ntwo\n"]}, max_prompt_bytes=max_prompt_bytes)
+    with Repository.open(repository_path) as repository:
+        snapshot = BaseSnapshot.take(repository, repository.resolve_commit("HEAD"), cache=None)
+        made = CandidateWorkspace(snapshot, scratch)
+        call = replace(call_of(generation(pattern="**")), base=snapshot, workspace=made)
+        assert provider.execute(call).generation is not None
+        made.dispose()
