@@ -33,6 +33,8 @@ def try_level(level: Level, run: Run, host: Host, around: Callable[[], Circumsta
     if ended.is_success and (level == "S0" or "subreaper" in ended.layers):
         return ended
     told = ended.detail or ended.stderr.decode("utf-8", "replace").strip() or f"it ended as {ended.verdict}"
+    if ended.is_success:
+        told = "this system has no subreaper, so not every process of a command could be found"
     return explain(level, told, host, around())
 
 

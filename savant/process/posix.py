@@ -62,7 +62,7 @@ class SupervisedRunner:
 
     def __init__(self, scratch: Path, *, containment: Literal["auto", "group"] = "auto", at_most: Level = "S3") -> None:
         self._scratch = scratch
-        self._at_most = at_most
+        self._at_most: Level = at_most
         self._containment = containment
         self._turn = threading.Lock()
         self._session: _Session | None = None

@@ -257,7 +257,7 @@ def _tell_init(seen: Ended, report: bytes) -> Ended:
 
 
 def _tell_bubblewrap(seen: Ended, report: bytes) -> Ended:
-    if seen.verdict in {"exited", "signaled"}:
+    if seen.exit_status is not None or seen.verdict == "signaled":
         # The namespace ended everything before anybody could count.
         seen = replace(seen, survivors=0)
     # Only whether there is a code counts: it is there if the command was executed. The status is the leader's.

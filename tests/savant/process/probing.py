@@ -291,7 +291,7 @@ def use_the_second_table() -> None:
 @probe
 def hold_capabilities() -> str:
     status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
-    return "yes" if any(int(status[name], 16) for name in ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb")) else "no"
+    return "yes" if any(int(status[name], 16) for name in ("CapInh", "CapPrm", "CapEff", "CapAmb")) else "no"
 
 
 @probe

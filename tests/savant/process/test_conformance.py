@@ -12,7 +12,7 @@ from msgspec import structs
 from savant.contracts.effects import Cancellation
 from savant.contracts.errors import PortError, UsageError, VerificationError
 from savant.process.conformance import CHECKS, SHELL, verify
-from savant.process.port import Command, Ended, Limits, ProcessRunner
+from savant.process.port import Command, Ended, Level, Limits, Missing, Mount, ProcessRunner, Sandbox
 from savant.process.posix import SupervisedRunner
 from savant.process.scripted import ScriptedRunner
 
@@ -23,12 +23,29 @@ RUNNERS: dict[str, Callable[[Path], ProcessRunner]] = {
     "scripted-s3": lambda folder: ScriptedRunner(SHELL, level="S3"),
 }
 
+LEVELS: tuple[Level, ...] = ("S1", "S2", "S3")
+
 
 @pytest.mark.parametrize("name", CHECKS)
 @pytest.mark.parametrize("kind", RUNNERS)
 def test_every_runner_conforms(kind: str, name: str, tmp_path: Path, cancel: Cancellation) -> None:
     """Each check holds for each runner."""
     verify(name, RUNNERS[kind](tmp_path), tmp_path, cancel)
+
+
+@pytest.mark.parametrize("name", CHECKS)
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("kind", ["real", "scripted-s3"])
+def test_every_runner_conforms_at_every_level(
+    kind: str, level: Level, name: str, tmp_path: Path, cancel: Cancellation
+) -> None:
+    """Each check holds for contained commands too, whatever contains them."""
+    runner = RUNNERS[kind](tmp_path)
+    if isinstance(runner, SupervisedRunner) and isinstance(tried := runner._tried(level), Missing):
+        runner.close()
+        pytest.skip(f"{level}: {tried.why}")
+    sandbox = Sandbox(level=level, network=False, mounts=(Mount(tmp_path, tmp_path, writable=True),))
+    verify(name, runner, tmp_path, cancel, sandbox)
 
 
 class Wrong(ScriptedRunner):
@@ -46,7 +63,7 @@ class Wrong(ScriptedRunner):
         if self.broken == "ignores cancellation":
             cancellation = None
         if self.broken == "ignores the level":
-            command = structs.replace(command, sandbox=type(command.sandbox)())
+            command = structs.replace(command, sandbox=Sandbox())
         ended = super().run(structs.replace(command, **changes), cancellation)  # type: ignore[arg-type]
         if self.broken == "forgets survivors":
             ended = structs.replace(ended, survivors=0)
