@@ -107,8 +107,9 @@ def _count(value: int | None) -> str | None:
 def _money(paid: int | None, notional: int | None) -> list[str | None]:
     from driver.money import format_amount
 
+    is_paid = paid is not None and (paid > 0 or notional is None)
     return [
-        None if paid is None else format_amount(paid),
+        format_amount(paid or 0) if is_paid else None,
         None if notional is None else f"{format_amount(notional)} notional",
     ]
 

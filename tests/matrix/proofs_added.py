@@ -389,8 +389,12 @@ def target_in_use(shop: Shop) -> None:
 
 
 def breakers_trip_at_their_limit(shop: Shop) -> None:
-    """Two calls use up exactly N of tokens, money or time: the third is not made; with one more it is."""
+    """Two calls leave too little of tokens, money or time for a third: it is not made; with one unit more it is."""
     marker = shop.root / "called"
+    person = shop.root / "home/config/config.toml"
+    person.parent.mkdir(parents=True, exist_ok=True)
+    person.write_text('[prices."recipe"]\ninput_per_mtok = "0.05"\noutput_per_mtok = "0.10"\n')
+    one_call = "call_tokens_in = 60\ncall_tokens_out = 40\n"
     describe, execute, monotonic = RecipeProvider.describe, RecipeProvider.execute, SystemClock.monotonic_ms
     passed_ms, call_ms = 0, 0
 
@@ -408,16 +412,16 @@ def breakers_trip_at_their_limit(shop: Shop) -> None:
         patch.setattr(RecipeProvider, "execute", costly)
         patch.setattr(SystemClock, "monotonic_ms", lambda self: monotonic(self) + passed_ms)
         for budget, each_ms, reason in (
-            ("tokens = 200", 0, "token-budget-exhausted"),
-            ("tokens = 201", 0, None),
-            ("cost_microunits = 14", 0, "cost-budget-exhausted"),
-            ("cost_microunits = 15", 0, None),
+            ("tokens = 299", 0, "token-budget-exhausted"),
+            ("tokens = 300", 0, None),
+            ("cost_microunits = 20", 0, "cost-budget-exhausted"),
+            ("cost_microunits = 21", 0, None),
             ("wall_clock_minutes = 1", 30_000, "wall-clock-exhausted"),
             ("wall_clock_minutes = 1", 20_000, None),
         ):
             call_ms = each_ms
             marker.unlink(missing_ok=True)
-            shop.write(".savant/config.toml", f'domain = "shop"\n[budgets]\n{budget}  # {each_ms}\n')
+            shop.write(".savant/config.toml", f'domain = "shop"\n[budgets]\n{one_call}{budget}  # {each_ms}\n')
             shop.commit(budget)
             ended = run(shop, *shell(f"touch {marker}; {WRITES}"), *GREEN, code=30 if reason else 0)
             assert ended["reason"] == (reason or "candidate-ready-for-admission")
