@@ -9,13 +9,10 @@ from typing import Any
 
 import pytest
 
-from driver.history import RunHistory, read_runs
-from savant.cli.kinds import registry
-from savant.ledger.sqlitestore import SqliteStore
 from savant.process.cassettefolder import open_cassette
-from savant.store.objects import FileObjectStore
 from tests.commandprovider.fakeagent import install, step
 from tests.e2e.conftest import Shop
+from tests.e2e.tapes import documents, everything, histories
 
 CHECK = "grep -q 'amount . 2' shop/totals.py"
 KEY = "sesame-open-0123456789"
@@ -48,30 +45,12 @@ json.dump(answer, sys.stdout)
 """
 
 
-def histories(shop: Shop) -> list[RunHistory]:
-    directory = shop.path / ".git" / "savant"
-    store = SqliteStore(directory)
-    with FileObjectStore(directory / "objects") as objects:
-        runs = list(read_runs(store.lines(0, store.tail().size), registry(), objects))
-    store.close()
-    return runs
-
-
-def documents(run: RunHistory) -> list[tuple[str, str, str]]:
-    """Every document of a run in ledger order, without the ledger's own."""
-    return [(e.role, e.kind, e.body.digest) for e in run.entries if not e.kind.startswith("savant.ledger.")]
-
-
 def program(shop: Shop, text: str) -> Path:
     made = shop.root / "bin" / "doubler"
     made.parent.mkdir()
     made.write_text(text)
     made.chmod(0o755)
     return made
-
-
-def everything(folder: Path) -> bytes:
-    return b"\0".join(path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file())
 
 
 @pytest.mark.parametrize("kind", ["recipe", "wire"])
