@@ -188,7 +188,9 @@ def evaluator_policy(config: ProjectConfig, extra_checks: Sequence[EvaluatorConf
     )
 
 
-def driver_policy(*, ledger_mode: Literal["off", "record", "enforce"], call_deadline_ms: int) -> DriverPolicy:
+def driver_policy(
+    *, ledger_mode: Literal["off", "record", "enforce"], call_deadline_ms: int, allow_unsandboxed: bool = False
+) -> DriverPolicy:
     """The driver policy of a run; every call has a deadline of its own."""
     return DriverPolicy(
         max_steps=100,
@@ -199,6 +201,7 @@ def driver_policy(*, ledger_mode: Literal["off", "record", "enforce"], call_dead
         max_observation_bytes=64 * 1024,
         max_prior_bytes=16 * 1024,
         ledger_mode=ledger_mode,
+        allow_unsandboxed=allow_unsandboxed,
         retryable_outcomes=as_set(("invalid-output", "timed-out", "unavailable")),
     )
 

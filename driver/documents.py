@@ -30,7 +30,10 @@ RunDisposition: TypeAlias = Literal[
 
 
 class Policy(Document, frozen=True, kw_only=True, tag="savant.driver.policy/v1"):
-    """The precommitted limits of the loop. A deadline belongs to one call, never to the run."""
+    """The precommitted limits of the loop. A deadline belongs to one call, never to the run.
+
+    ``allow_unsandboxed``: the person lets commands run with less containment than is demanded of them.
+    """
 
     max_steps: Positive
     interpretation_deadline_ms: Milliseconds
@@ -40,6 +43,7 @@ class Policy(Document, frozen=True, kw_only=True, tag="savant.driver.policy/v1")
     max_observation_bytes: Bytes
     max_prior_bytes: Bytes
     ledger_mode: Literal["off", "record", "enforce"]
+    allow_unsandboxed: bool
     retryable_outcomes: Set[Outcome]
 
 

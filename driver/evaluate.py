@@ -53,6 +53,8 @@ def evaluate_candidate(run: Run) -> RunDisposition | None:
             ambient=ports.ambient,
             environment=policy.document.environment,
             cancellation=ports.cancellation,
+            sight=ports.sight,
+            demands=inputs.demands.checks,
         ),
         run.base_results,
     )
@@ -61,8 +63,14 @@ def evaluate_candidate(run: Run) -> RunDisposition | None:
         trace.stopped_by = "interrupted"
         return "interrupted"
     for document in outcome.documents:
-        ports.recorder.record_once("evaluator", document)
-    ports.recorder.record("evaluator", outcome.receipt, duration_ms=duration_ms, candidate_raw=trace.candidate.raw)
+        ports.recorder.record_once("evaluator", document, containment=outcome.containments.get(document.digest))
+    ports.recorder.record(
+        "evaluator",
+        outcome.receipt,
+        duration_ms=duration_ms,
+        candidate_raw=trace.candidate.raw,
+        containment=outcome.containment,
+    )
     trace.evaluation, trace.findings = outcome.evaluation, outcome.failing
     trace.evaluation_receipt = outcome.receipt
     trace.evaluation_receipts.append(outcome.receipt.digest)

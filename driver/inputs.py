@@ -9,6 +9,7 @@ from typing import Protocol
 import msgspec
 
 from admission.documents import Policy as AdmissionPolicy
+from driver.demands import NO_DEMANDS, Demands
 from driver.documents import Accounting
 from driver.documents import Policy as DriverPolicy
 from driver.recorder import Recorder
@@ -20,8 +21,9 @@ from savant.contracts.document import Document, Sealed
 from savant.contracts.effects import Cancellation, Clock, Tasks
 from savant.identity.documents import Closure
 from savant.process.port import ProcessRunner
+from savant.process.view import PLAIN_SIGHT, Sight
 from savant.store.port import ObjectStore
-from synthesis.documents import Session
+from synthesis.documents import Limitation, Session
 
 
 class Progress(Protocol):
@@ -38,6 +40,8 @@ class RunInputs(msgspec.Struct, frozen=True, kw_only=True):
     :param scope: patterns that the person limited the task to; empty for none.
     :param requester: who asked, as written in the task.
     :param accounting: the worst case of a provider call, and its price.
+    :param demands: the least containment of each command.
+    :param limitations: what is known before the start and belongs into the run's receipt.
     """
 
     session: Sealed[Session]
@@ -51,6 +55,8 @@ class RunInputs(msgspec.Struct, frozen=True, kw_only=True):
     accounting: Sealed[Accounting]
     scope: tuple[str, ...]
     requester: str
+    demands: Demands = NO_DEMANDS
+    limitations: tuple[Limitation, ...] = ()
 
     @property
     def is_accounted(self) -> bool:
@@ -69,6 +75,7 @@ class RunPorts(msgspec.Struct, frozen=True, kw_only=True):
     :param search_path: folders in which evaluator commands are looked up.
     :param normalisers: the policy's formatters, their executables resolved.
     :param ambient: the person's environment; evaluators see only the names that their policy lists.
+    :param sight: what evaluators and formatters see of the person's machine.
     """
 
     recorder: Recorder
@@ -84,3 +91,4 @@ class RunPorts(msgspec.Struct, frozen=True, kw_only=True):
     search_path: tuple[Path, ...]
     ambient: Mapping[str, str]
     progress: Progress
+    sight: Sight = PLAIN_SIGHT

@@ -47,6 +47,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     cost_microunits: int | None = None
     deadline_ms: int = DEFAULT_DEADLINE_MS
     ledger_mode: Literal["off", "record", "enforce"] = "enforce"
+    allow_unsandboxed: bool = False
 
 
 class Rules(msgspec.Struct, frozen=True):
@@ -117,7 +118,9 @@ def prepare(
     verify_policy(judged)
     judging: Sealed[EvaluatorPolicy] = seal(judged)
     driving: Sealed[DriverPolicy] = seal(
-        driver_policy(ledger_mode=asked.ledger_mode, call_deadline_ms=asked.deadline_ms)
+        driver_policy(
+            ledger_mode=asked.ledger_mode, call_deadline_ms=asked.deadline_ms, allow_unsandboxed=asked.allow_unsandboxed
+        )
     )
     session = seal(
         Session(

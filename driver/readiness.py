@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 
+from driver.demands import UNTRUSTED, Demands, Offered, lacks_trust, shortfalls
 from driver.documents import Accounting, Readiness, ReadinessItem
 from driver.money import format_amount, worst_case
 from evaluator.documents import EvaluatorConfig, NormaliserConfig
+from savant.contracts.containment import level_words
 from synthesis.documents import Budgets
 
 
@@ -17,7 +19,10 @@ def assess(
     reports_usage: bool,
     project_checks: Sequence[EvaluatorConfig],
     policy_digest: str,
-    is_trusted: bool,
+    demands: Demands,
+    offered: Offered,
+    is_waived: bool,
+    remedy: str,
     missing_tools: Mapping[str, str],
     project_normalisers: Sequence[NormaliserConfig] = (),
     missing_credentials: Mapping[str, tuple[str, str]] = MappingProxyType({}),
@@ -26,15 +31,18 @@ def assess(
     """The readiness of a run.
 
     :param project_checks: check commands that the repository itself names.
-    :param policy_digest: of the policy that they come from, trusted once by the person or not.
+    :param policy_digest: of the policy that they come from, which a person trusts by this digest.
+    :param demands: the containment that is needed. :param offered: what can be had.
+    :param is_waived: whether the person allows less, for this run. :param remedy: how more can be had here.
     :param missing_tools: required check or normaliser -> why its tool cannot be found.
-    :param project_normalisers: formatters that the repository itself names; they run unsandboxed like its checks.
+    :param project_normalisers: formatters that the repository itself names; they need what its checks need.
     :param missing_credentials: agent -> why none of its credentials can be used, and the commands that supply one.
     :param accounting: what one call may use at most, and its price; None where nothing is known of it.
     """
     named = [check.argv for check in project_checks] + [normaliser.argv for normaliser in project_normalisers]
     items = (
-        *_items(budgets, reports_usage, named, policy_digest, is_trusted, missing_tools),
+        *_items(budgets, reports_usage, missing_tools),
+        *(() if is_waived else _contained(named, policy_digest, demands, offered, remedy)),
         *_credentials(missing_credentials),
         *(_affordable(budgets, accounting) if reports_usage and accounting is not None else ()),
     )
@@ -81,14 +89,7 @@ def _credentials(missing: Mapping[str, tuple[str, str]]) -> Iterator[ReadinessIt
         yield _item(f"credential:{agent}", False, "driver.credential-missing", detail, fix)
 
 
-def _items(
-    budgets: Budgets,
-    reports_usage: bool,
-    named: Sequence[tuple[str, ...]],
-    policy_digest: str,
-    is_trusted: bool,
-    missing_tools: Mapping[str, str],
-) -> Iterator[ReadinessItem]:
+def _items(budgets: Budgets, reports_usage: bool, missing_tools: Mapping[str, str]) -> Iterator[ReadinessItem]:
     limited = budgets.tokens is not None or budgets.cost_microunits is not None
     yield _item(
         "usage",
@@ -98,16 +99,35 @@ def _items(
         "Use a provider that reports them; or leave --tokens and --cost out, and tokens and cost_microunits in "
         ".savant/config.toml.",
     )
+    for name, why in missing_tools.items():
+        yield _item(f"tool:{name}", False, "driver.tool-missing", why, f"Install what {name} needs, or drop the check.")
+
+
+def _contained(
+    named: Sequence[tuple[str, ...]], policy_digest: str, demands: Demands, offered: Offered, remedy: str
+) -> Iterator[ReadinessItem]:
+    """Enough contains every command, or a person trusted those that the repository names."""
     commands = "; ".join(" ".join(argv) for argv in named)
     yield _item(
         "trust",
-        is_trusted or not named,
+        not lacks_trust(demands, offered),
         "driver.policy-untrusted",
-        f"The repository names commands that would run without a sandbox: {commands}"[:2_000],
-        f"Read them, then: savant trust {policy_digest}",
+        f"The repository names commands that would run at sandbox level {level_words(offered.checks)}, below "
+        f"{level_words(UNTRUSTED)}: {commands}"[:2_000],
+        _either(remedy, f"Read them, then: savant trust {policy_digest}"),
     )
-    for name, why in missing_tools.items():
-        yield _item(f"tool:{name}", False, "driver.tool-missing", why, f"Install what {name} needs, or drop the check.")
+    short = shortfalls(demands, offered)
+    yield _item(
+        "sandbox",
+        not short,
+        "driver.sandbox-level",
+        f"There would run {'; '.join(one.words for one in short)}."[:2_000],
+        _either(remedy, "Allow less for this run, and every verdict says so: --allow-unsandboxed"),
+    )
+
+
+def _either(remedy: str, other: str) -> str:
+    return f"{remedy}  Or: {other[0].lower()}{other[1:]}" if remedy else other
 
 
 def _item(name: str, ready: bool, code: str, detail: str, fix: str) -> ReadinessItem:

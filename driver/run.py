@@ -143,7 +143,7 @@ def _receipt(run: Run, disposition: RunDisposition, admission: Admission | None,
 
 
 def _limitations(run: Run) -> list[Limitation]:
-    found = []
+    found = [*run.inputs.limitations]
     if run.ports.recorder.mode != "enforce":
         found.append(
             Limitation(

@@ -216,6 +216,7 @@ def attempt(run: Run) -> Stop:
             snapshot=run.inputs.snapshot,
             workspace_digest=run.host.state.session.workspace_digest,
             normalisers=run.ports.normalisers,
+            demanded=run.inputs.demands.provider,
         ),
         AttemptPorts(
             provider_factory=run.ports.provider,
@@ -224,6 +225,7 @@ def attempt(run: Run) -> Stop:
             scratch=run.ports.scratch,
             processes=run.ports.processes,
             cancellation=run.ports.cancellation,
+            sight=run.ports.sight,
         ),
     )
     return _take_attempt(run, request, outcome)
@@ -239,7 +241,7 @@ def _take_attempt(run: Run, request: Sealed[Request], outcome: AttemptOutcome) -
     if outcome.candidate is not None:
         recorder.record_once("runner", outcome.candidate)
     candidate_raw = None if outcome.candidate is None else outcome.candidate.raw
-    recorder.record("runner", outcome.receipt, candidate_raw=candidate_raw)
+    recorder.record("runner", outcome.receipt, candidate_raw=candidate_raw, containment=outcome.containment)
     trace.runner_receipt = outcome.receipt
     trace.runner_receipts.append(outcome.receipt.digest)
     if run.ports.cancellation.is_set():

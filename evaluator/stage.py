@@ -215,7 +215,7 @@ def _limitations(
             text=f"The base was not measured, so the candidate is judged alone: {base.problem}"[:MAX_DETAIL],
             blocking=False,
         )
-    less = shortfall(source, "Its commands", seen, demand)
+    less = shortfall(source, f"The commands of {config.id}", seen, demand)
     if less is not None:
         yield less
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -98,6 +98,7 @@ def _try_checks(bench: Workbench, checks: tuple[FoundCheck, ...]) -> dict[str, s
         ambient=bench.places.environment,
         environment=(),
         cancellation=bench.cancellation,
+        sight=bench.sight,
     )
     tried = {}
     for check in checks:
@@ -127,12 +128,13 @@ def _reader(root: Path) -> Callable[[str], bytes | None]:
 
 
 class Finding(msgspec.Struct, frozen=True):
-    """One thing that doctor looked at."""
+    """One thing that doctor looked at; ``needed``: without it something does not run at all."""
 
     name: str
     ready: bool
     detail: str
     fix: str
+    needed: bool = True
 
 
 @click.command("doctor", help="Say what is here and what is missing, with the command that supplies it.")
@@ -142,7 +144,7 @@ def doctor(repo: str, format_: str) -> int:
     """Look at git, the repository, the ledger, the sandbox level and the checks."""
     output = Output(as_json=format_ == "json")
     findings = _examine(repo)
-    ending = "ok" if all(f.ready for f in findings) else "not-ready"
+    ending = "ok" if all(f.ready for f in findings if f.needed) else "not-ready"
     code = EXITS[ending].code
     output.document(
         "doctor",
@@ -190,9 +192,19 @@ def _examine(repo: str) -> list[Finding]:
                     "checks", bool(checks), found or "no test command found", 'Pass one: savant run --check "COMMAND"'
                 )
             )
-            findings.append(
-                Finding("sandbox", True, f"level {bench.processes.level}: none (session, limits and sweep only)", "")
-            )
+            findings.extend(_sandbox(bench))
     except SavantError as error:
         findings.append(Finding("repository", False, error.message, error.fix))
     return findings
+
+
+def _sandbox(bench: Workbench) -> Iterator[Finding]:
+    """The level that commands get here, what is active, and what keeps it from more, with the command that helps."""
+    from admission.policy import SANDBOXES
+    from savant.cli.containing import network_words, offer_words
+
+    offer = bench.processes.offer()
+    detail = f"{offer_words(offer)}; {network_words(offer, is_open=False)}"
+    yield Finding("sandbox", offer.level >= SANDBOXES.agent, detail, "Agents need the sandbox level reduced (S2).")
+    for missing in offer.missing:
+        yield Finding(f"sandbox: {missing.name}", False, missing.why, missing.fix, needed=False)

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from runner.normalise import Normaliser
     from savant.cli.agents import AgentFlags
     from savant.cli.cassettes import Tape
+    from savant.cli.containing import Containing
     from savant.cli.provision import Provision
     from savant.cli.spending import Spending
     from savant.cli.workbench import Workbench
@@ -65,6 +66,12 @@ SHOWN_DIRTY = 5
 @click.option("--provider-operation", multiple=True, metavar="NAME", help="What it answers (default: generation).")
 @click.option("--reports-usage", is_flag=True, help="Every answer of the command tells the tokens that it used.")
 @click.option("--env", "provider_env", multiple=True, metavar="NAME", help="A variable the provider may see.")
+@click.option("--provider-network", is_flag=True, help="The provider's command may use the network (default: none).")
+@click.option(
+    "--allow-unsandboxed",
+    is_flag=True,
+    help="Run although less contains a command than is demanded. UNSAFE: recorded, and said by every verdict.",
+)
 @click.option("--max-output", type=click.IntRange(1), metavar="BYTES", help="The provider's largest answer.")
 @click.option("--from-commit", metavar="A..B", help="Judge a change that exists instead of generating one.")
 @click.option("--patch", type=click.Path(exists=True, dir_okay=False), help="Judge a patch file.")
@@ -98,10 +105,13 @@ def run(**flags: Any) -> int:
 
 
 def _run(bench: Workbench, output: Output, flags: dict[str, Any]) -> int:
+    from msgspec.structs import replace
+
     from driver.money import parse_amount
     from driver.prepare import Asked, prepare, read_rules
     from runner.snapshot import BaseSnapshot
     from savant.cli.cassettes import tape_of
+    from savant.cli.containing import contain
     from savant.cli.provision import provide
     from savant.cli.spending import spending_of
     from savant.cli.supplying import verify_unmentioned
@@ -124,6 +134,7 @@ def _run(bench: Workbench, output: Output, flags: dict[str, Any]) -> int:
         cost_microunits=None if flags["cost"] is None else parse_amount(flags["cost"]),
         deadline_ms=flags["deadline"] * 1000,
         ledger_mode=flags["ledger_mode"],
+        allow_unsandboxed=flags["allow_unsandboxed"],
     )
     spending = spending_of(bench.places, provision)
     inputs = prepare(
@@ -136,10 +147,13 @@ def _run(bench: Workbench, output: Output, flags: dict[str, Any]) -> int:
         price=spending.price,
     )
     verify_unmentioned(provision.redactor, provision.config.sealed.raw, inputs.session.raw)
-    _announce(bench, output, inputs, rules, provision)
+    judging = inputs.evaluator_policy.document
+    containing = contain(bench, rules, judging, provision, tape.processes, allow=flags["allow_unsandboxed"])
+    inputs = replace(inputs, demands=containing.demands, limitations=containing.limitations)
+    _announce(bench, output, inputs, rules, provision, containing)
     for line in tape.lines():
         output.progress(line)
-    readiness, normalisers = _readiness(bench, inputs, rules, provision, spending)
+    readiness, normalisers = _readiness(bench, inputs, rules, provision, spending, containing)
     if not readiness.ready:
         return _not_ready(output, readiness)
     tape.describe(provision, asked.objective)
@@ -159,6 +173,8 @@ def _provider_flags(flags: dict[str, Any]) -> Any:
         provider_env=flags["provider_env"],
         max_output_bytes=flags["max_output"],
         reports_usage=flags["reports_usage"],
+        network=flags["provider_network"],
+        allow_unsandboxed=flags["allow_unsandboxed"],
         from_commit=flags["from_commit"],
         patch=flags["patch"],
         agent=_agent_flags(flags),
@@ -205,7 +221,9 @@ def _checks(flags: dict[str, Any]) -> tuple[Any, ...]:
     )
 
 
-def _announce(bench: Workbench, output: Output, inputs: RunInputs, rules: Rules, provision: Provision) -> None:
+def _announce(
+    bench: Workbench, output: Output, inputs: RunInputs, rules: Rules, provision: Provision, containing: Containing
+) -> None:
     """The first screen: base, what is not part of it, provider, sandbox, policy."""
     from savant.cli.spending import budget_words
     from savant.cli.supplying import hidden_from_checks
@@ -219,7 +237,8 @@ def _announce(bench: Workbench, output: Output, inputs: RunInputs, rules: Rules,
     hidden = hidden_from_checks(bench.places.environment, inputs.evaluator_policy.document.environment)
     if hidden:
         output.progress(f"not given to checks, because an agent's credential: {', '.join(hidden)}")
-    output.progress(f"sandbox {bench.processes.level}: none (own session, limits, every descendant ended)")
+    for line in containing.lines():
+        output.progress(line)
     origin = rules.admission.document.origin
     where = "built-in starter policy" if origin == "starter" else ".savant/policy.toml at the base"
     output.progress(f"policy {short(rules.admission.digest)}  {where}")
@@ -241,14 +260,18 @@ def _not_part_of_base(bench: Workbench, inputs: RunInputs) -> Iterator[str]:
 
 
 def _readiness(
-    bench: Workbench, inputs: RunInputs, rules: Rules, provision: Provision, spending: Spending
+    bench: Workbench,
+    inputs: RunInputs,
+    rules: Rules,
+    provision: Provision,
+    spending: Spending,
+    containing: Containing,
 ) -> tuple[Readiness, tuple[Normaliser, ...]]:
     from driver.prepare import command_checks
     from driver.readiness import assess
     from evaluator.toolchain import Toolchain
     from runner.normalise import Normaliser
     from savant.contracts.errors import UsageError
-    from savant.identity.pins import read_pins
 
     policy = inputs.evaluator_policy.document
     toolchain = Toolchain(bench.checkout, policy.toolchain, _search_path(bench))
@@ -264,11 +287,16 @@ def _readiness(
         try:
             tool = toolchain.resolve(row.argv[0])
             normalisers.append(
-                Normaliser(id=row.id, argv=(str(tool), *row.argv[1:]), patterns=row.patterns, timeout_ms=row.timeout_ms)
+                Normaliser(
+                    id=row.id,
+                    argv=(str(tool), *row.argv[1:]),
+                    patterns=row.patterns,
+                    timeout_ms=row.timeout_ms,
+                    demanded=inputs.demands.checks[row.id],
+                )
             )
         except UsageError as error:
             missing[row.id] = error.message
-    pins = read_pins(bench.places.config)
     project = command_checks(rules.trusted_part.document)
     readiness = assess(
         budgets=inputs.session.document.budgets,
@@ -276,7 +304,10 @@ def _readiness(
         accounting=inputs.accounting.document,
         project_checks=project,
         policy_digest=rules.trusted_part.digest,
-        is_trusted=rules.trusted_part.digest in pins.trusted_policies,
+        demands=containing.demands,
+        offered=containing.offered,
+        is_waived=containing.is_waived,
+        remedy=containing.remedy,
         missing_tools=missing,
         project_normalisers=rules.trusted_part.document.normalisers,
         missing_credentials=provision.missing_credentials,
@@ -371,6 +402,7 @@ def _governed(
             search_path=_search_path(bench),
             ambient=for_checks(bench.places.environment),
             progress=_Lines(output),
+            sight=bench.sight,
         )
         apply = _applier(bench, flags, recorder)
         result = run_whole(inputs, ports, apply)

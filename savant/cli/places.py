@@ -8,6 +8,9 @@ from pathlib import Path
 
 import msgspec
 
+from savant.contracts.containment import LEVELS_BY_WORD, SandboxLevel
+from savant.contracts.errors import UsageError
+
 
 class Places(msgspec.Struct, frozen=True):
     """The person's folders and the environment as it was at the start.
@@ -15,6 +18,7 @@ class Places(msgspec.Struct, frozen=True):
     :param config: pins, trusted policies, ``config.toml``.
     :param data: private keys.
     :param scratch: disposable copies, outside every repository.
+    :param strongest: the strongest sandbox level to use, by ``SAVANT_SANDBOX``; what is demanded stays demanded.
     """
 
     config: Path
@@ -23,6 +27,7 @@ class Places(msgspec.Struct, frozen=True):
     search_path: str
     environment: Mapping[str, str]
     cwd: Path
+    strongest: SandboxLevel = "S3"
 
     @property
     def home(self) -> Path:
@@ -31,7 +36,10 @@ class Places(msgspec.Struct, frozen=True):
 
 
 def find_places(environment: Mapping[str, str] | None = None) -> Places:
-    """The places of this process, by the XDG rules; ``SAVANT_HOME`` puts all of them into one folder."""
+    """The places of this process, by the XDG rules; ``SAVANT_HOME`` puts all of them into one folder.
+
+    :raises UsageError: ``usage.sandbox-word``.
+    """
     known = dict(os.environ if environment is None else environment)
     home = _home(known)
     one = known.get("SAVANT_HOME")
@@ -50,7 +58,21 @@ def find_places(environment: Mapping[str, str] | None = None) -> Places:
         search_path=path or "/usr/local/bin:/usr/bin:/bin",
         environment=known,
         cwd=Path.cwd(),
+        strongest=_strongest(known.get("SAVANT_SANDBOX", "")),
     )
+
+
+def _strongest(word: str) -> SandboxLevel:
+    if not word:
+        return "S3"
+    level = LEVELS_BY_WORD.get(word)
+    if level is None:
+        raise UsageError(
+            "usage.sandbox-word",
+            f"SAVANT_SANDBOX is {word!r}, which is no sandbox level.",
+            fix=f"Set it to one of {', '.join(LEVELS_BY_WORD)}, or leave it out.",
+        )
+    return level
 
 
 def _home(environment: Mapping[str, str]) -> Path:

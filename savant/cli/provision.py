@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import msgspec
+from msgspec.structs import replace
 
 from commandprovider import (
     CommandProvider,
@@ -31,6 +32,7 @@ from providerport.port import Provider
 from runner.snapshot import BaseSnapshot
 from savant.cli.supplying import guarded, with_secrets
 from savant.cli.workbench import Workbench
+from savant.contracts.containment import Demand
 from savant.contracts.digest import digest
 from savant.contracts.document import Sealed
 from savant.contracts.errors import UsageError
@@ -58,6 +60,8 @@ class ProviderFlags(msgspec.Struct, frozen=True, kw_only=True):
     provider_env: tuple[str, ...] = ()
     max_output_bytes: int | None = None
     reports_usage: bool = False
+    network: bool = False
+    allow_unsandboxed: bool = False
     from_commit: str | None = None
     patch: str | None = None
     agent: AgentFlags | None = None
@@ -108,13 +112,16 @@ def provide(bench: Workbench, flags: ProviderFlags, scope: Sequence[str], tape: 
         scratch=bench.scratch / "tools",
         ambient=bench.places.environment,
         search_path=bench.places.search_path,
+        sight=bench.sight,
     )
     if tape.recorded is not None:
         return _played(bench, flags, scope, host, tape.recorded)
     if flags.agent is not None:
+        from admission.policy import SANDBOXES
         from savant.cli.agents import provide_agent
 
-        return provide_agent(bench, flags.agent, scope, host)
+        demanded = Demand(SANDBOXES.agent, flags.allow_unsandboxed)
+        return provide_agent(bench, flags.agent, scope, replace(host, demanded=demanded))
     return _named(bench, flags, scope, host, None)
 
 
@@ -182,6 +189,7 @@ def _command(
         environment=flags.provider_env,
         promise=tuple(scope) or ("**",),
         max_stdout_bytes=flags.max_output_bytes or MAX_STDOUT_BYTES,
+        network=flags.network,
         recorded=recorded,
     )
     host = with_secrets(host, NO_SECRETS, flags.provider_env)

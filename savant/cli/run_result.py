@@ -37,6 +37,7 @@ def show_result(output: Output, result: RunResult, run_id: str, directory: Path,
             "reasons": []
             if decision is None
             else [{"code": r.code, "path": r.path} for r in decision.document.reasons],
+            "limitations": limitations_of(result),
             "ledger": result.run.ports.recorder.ledger_id,
             "failed_appends": result.run.ports.recorder.failures,
             "cassette": tape.members,
@@ -46,6 +47,12 @@ def show_result(output: Output, result: RunResult, run_id: str, directory: Path,
         output.say(*_words(result, ending, run_id, directory))
         output.say(*(f"  {line}" for line in tape.lines))
     return code
+
+
+def limitations_of(result: RunResult) -> list[str]:
+    """What the verdict does not say: the decision's limitations, then the run's own."""
+    decision = () if result.admission is None else result.admission.decision.document.limitations
+    return list(dict.fromkeys(limit.text for limit in (*decision, *result.receipt.document.limitations)))
 
 
 def _words(result: RunResult, ending: str, run_id: str, directory: Path) -> Iterator[str]:
@@ -64,7 +71,7 @@ def _words(result: RunResult, ending: str, run_id: str, directory: Path) -> Iter
         for reason in decision.reasons:
             if decision.outcome in ("refused", "uncertifiable"):
                 yield f"  {reason.code} (rule {reason.rule}): {reason.path or ''} {reason.detail}"
-        yield from (f"  note: {limit.text}" for limit in decision.limitations)
+    yield from (f"  note: {text}" for text in limitations_of(result))
     yield f"  recorded in {directory}; your checkout was not touched."
     yield from (f"  next: {command}" for command in _next(ending, short_id))
 

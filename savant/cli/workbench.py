@@ -22,6 +22,7 @@ from savant.ledger.log import Ledger
 from savant.ledger.place import is_ledger, ledger_directory
 from savant.process.effects import SystemClock, SystemEntropy, ThreadCancellation, ThreadTasks
 from savant.process.posix import SupervisedRunner
+from savant.process.view import Sight
 from savant.repository.build import ManifestCache
 from savant.repository.git import Repository
 from savant.store.database import RunDatabase
@@ -95,7 +96,14 @@ class Workbench:
         """The supervisor of this session's foreign commands."""
         directory = self.scratch / "processes"
         directory.mkdir(mode=0o700, exist_ok=True)
-        return self._stack.enter_context(SupervisedRunner(directory))
+        return self._stack.enter_context(SupervisedRunner(directory, at_most=self.places.strongest))
+
+    @cached_property
+    def sight(self) -> Sight:
+        """What every foreign command sees of this machine."""
+        from savant.cli.containing import sight_of
+
+        return sight_of(self)
 
     @property
     def host(self) -> str:

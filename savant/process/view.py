@@ -59,7 +59,9 @@ _CROWDED: Final = ("", ".local", ".local/share", ".local/state", ".config", ".ca
 """Below the home: never seen themselves; a toolchain that lies deeper may be."""
 
 _MAX_LINKS: Final = 40
-_WITH_LIBRARIES: Final = ("lib", "lib64", "libexec")
+_PROGRAMS: Final = ("bin", "sbin", "shims")
+_WITH_PROGRAMS: Final = ("lib", "lib64", "libexec", "versions", "installs")
+"""What lies beside a folder of programs that do not work without it; the last two beside a version manager's shims."""
 
 
 class Hidden(msgspec.Struct, frozen=True):
@@ -259,10 +261,10 @@ def _places(place: Path, hidden: Hidden) -> Iterator[Path]:
 def _prefix(folder: Path, place: Path, hidden: Hidden) -> Iterator[Path]:
     """The folder above ``bin`` where it holds libraries, else the folder itself; what is hidden stays so."""
     above = folder.parent
-    has_libraries = folder.name in {"bin", "sbin"} and any((above / name).is_dir() for name in _WITH_LIBRARIES)
+    is_part = folder.name in _PROGRAMS and any((above / name).is_dir() for name in _WITH_PROGRAMS)
     if any(folder.is_relative_to(repository) for repository in hidden.alone):
         yield from _shown(Path("/"), place, hidden)
-    elif has_libraries and above != Path("/") and not hidden.is_shown_by(above):
+    elif is_part and above != Path("/") and not hidden.is_shown_by(above):
         yield above
     else:
         yield from _shown(folder, place, hidden)

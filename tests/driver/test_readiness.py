@@ -7,12 +7,16 @@ from typing import Any
 import pytest
 from msgspec import structs
 
+from admission.documents import Sandboxes
+from admission.policy import SANDBOXES
 from driver.config import DEFAULT_BUDGETS
+from driver.demands import Demands, Offered, demands_of
 from driver.documents import Accounting, CallLimit, Price
 from driver.readiness import assess
 from evaluator.documents import NormaliserConfig
 from tests.driver.sessionkit import check
 
+BARE = Offered("S0", "S0")
 POLICY = "blake3:" + "1" * 64
 FORMATTER = NormaliserConfig(id="fmt", argv=("fmt", "--fix"), patterns=("**",), timeout_ms=1)
 
@@ -23,10 +27,17 @@ def readiness(**changes: Any) -> Any:
         "reports_usage": False,
         "project_checks": (),
         "policy_digest": POLICY,
-        "is_trusted": False,
+        "demands": Demands(),
+        "offered": BARE,
+        "is_waived": False,
+        "remedy": "",
         "missing_tools": {},
     }
     return assess(**{**members, **changes})
+
+
+def demanding(sandbox: Sandboxes = SANDBOXES, *, project: set[str], is_trusted: bool = False) -> Demands:
+    return demands_of(sandbox, "recipe", ["x", "y"], project=frozenset(project), is_trusted=is_trusted, is_waived=False)
 
 
 def missing(made: Any) -> list[str]:
@@ -52,14 +63,36 @@ def test_a_limit_that_nobody_measures_is_no_limit(member: str) -> None:
 @pytest.mark.parametrize(
     "named", [{"project_checks": (check(["make", "test"]),)}, {"project_normalisers": (FORMATTER,)}]
 )
-def test_commands_of_the_repository_need_trust(named: dict[str, Any]) -> None:
-    """Checks and formatters alike: the command is shown, the fix names the digest."""
-    made = readiness(**named)
+def test_commands_of_the_repository_need_a_sandbox_or_trust(named: dict[str, Any]) -> None:
+    """Checks and formatters alike: the command is shown, the fix names what helps here and the digest."""
+    given = {**named, "demands": demanding(project={"x"})}
+    made = readiness(**given)
     assert missing(made) == ["driver.policy-untrusted"]
     (item,) = [item for item in made.items if not item.ready]
     assert ("make test" in item.detail) or ("fmt --fix" in item.detail)
-    assert item.fix.endswith(f"savant trust {POLICY}")
-    assert missing(readiness(**named, is_trusted=True)) == []
+    assert "at sandbox level none (S0), below reduced (S2)" in item.detail
+    assert item.fix == f"Read them, then: savant trust {POLICY}"
+    (item,) = [item for item in readiness(**given, remedy="Install it.").items if not item.ready]
+    assert item.fix == f"Install it.  Or: read them, then: savant trust {POLICY}"
+    assert missing(readiness(**named, demands=demanding(project={"x"}, is_trusted=True))) == []
+    assert missing(readiness(**given, offered=Offered("S0", "S2"))) == []
+    assert missing(readiness(**given, is_waived=True)) == []
+
+
+def test_what_a_policy_demands_is_there_or_waived() -> None:
+    """One item names everybody who would have less; trust changes nothing about it."""
+    strict = demanding(Sandboxes(recipe="S1", command="S0", agent="S2", check="S3"), project={"x"}, is_trusted=True)
+    made = readiness(demands=strict, offered=Offered("S0", "S2"), remedy="Install it.")
+    assert missing(made) == ["driver.sandbox-level"]
+    (item,) = [item for item in made.items if not item.ready]
+    assert item.detail == (
+        "There would run the recipe at sandbox level none (S0), where weak (S1) is needed; "
+        "checks and formatters (x, y) at sandbox level reduced (S2), where full (S3) is needed."
+    )
+    assert item.fix.startswith("Install it.  Or: allow less for this run")
+    assert item.fix.endswith("--allow-unsandboxed")
+    assert missing(readiness(demands=strict, offered=Offered("S1", "S3"))) == []
+    assert missing(readiness(demands=strict, is_waived=True)) == []
 
 
 def test_each_missing_tool_is_named() -> None:

@@ -96,6 +96,11 @@ def global_node_tool(place: Path) -> tuple[Path, set[Path]]:
     return place / "node/bin/agent", {place / "node", place / "node/lib/node_modules"}
 
 
+def shim(place: Path) -> tuple[Path, set[Path]]:
+    (place / "manager/versions/3/bin").mkdir(parents=True)
+    return program(place / "manager/shims/python", "#!/usr/bin/env bash\n"), {place / "manager"}
+
+
 def of_the_system(place: Path) -> tuple[Path, set[Path]]:
     del place
     return Path("/bin/sh"), set()
@@ -126,6 +131,7 @@ def interpreter_not_there(place: Path) -> tuple[Path, set[Path]]:
         link_to_a_venv_elsewhere,
         node_tool,
         global_node_tool,
+        shim,
         of_the_system,
         gone,
         a_circle_of_links,
