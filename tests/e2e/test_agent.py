@@ -69,3 +69,131 @@ def test_a_red_attempt_is_repaired_by_its_findings_admitted_and_applied(
     shown = shop.savant("show", ended.json["run"], "--format", "json").json
     assert [e["recommendation"] for e in shown["evaluations"]] == ["retry-generation", "accept"]
     assert git(target, "status", "--porcelain").split() == ["M", "shop/totals.py"]
+
+
+PLANNED: dict[str, Any] = {"planning": {"answer": step("shop/totals.py")}, "generation": act("workspace", FIXED)}
+
+
+def test_the_same_work_by_the_same_agent_gives_the_same_documents(shop: Shop, agent: Agent) -> None:
+    """Folders of the machine, times and run ids are in no document: two runs share session, candidate and receipt."""
+    said = {**act("workspace", FIXED), "shell": "pwd >&2"}
+    agent({**PLANNED, "generation": said})
+    flags = ("Double it", "--agent", "claude", "--must-pass", "/bin/true")
+    first, second = shop.run(*flags), shop.run(*flags)
+    assert first.code == second.code == 0, first.err
+    same = ("session", "candidate", "decision", "receipt")
+    assert {name: first.json[name] for name in same} == {name: second.json[name] for name in same}
+
+
+def test_the_host_plans_with_the_scope_as_its_promise(shop: Shop, agent: Agent) -> None:
+    """Without a planning call the promise is ``--scope``: the same edit is admitted inside it and refused outside."""
+    agent({"planning": {"status": 3}, "generation": act("workspace", FIXED)})
+    flags = ("Double it", "--agent", "claude", "--planning", "host", "--must-pass", "/bin/true")
+    inside = shop.run(*flags, "--scope", "shop/**")
+    assert (inside.code, inside.json["disposition"]) == (0, "admitted"), inside.err
+    outside = shop.run(*flags, "--scope", "docs/**", "--retries", "0", "--replans", "0")
+    assert outside.code == 30, outside.out
+
+
+def test_an_untested_version_is_a_warning_and_a_limitation(shop: Shop, agent: Agent) -> None:
+    """The run goes on; the first screen and the record say it."""
+    agent({**PLANNED, "version": "9.8.7"})
+    ended = shop.run("Double it", "--agent", "claude", "--must-pass", "/bin/true")
+    assert ended.code == 0, ended.err
+    assert "WARNING: Claude Code 9.8.7 is outside the tested versions" in ended.err
+    assert "agent Claude Code 9.8.7 in mode workspace, its own default model" in ended.err
+
+
+def test_an_agent_that_is_not_installed_is_not_ready(shop: Shop, agent: Agent) -> None:
+    """The command that installs it is named, nothing is recorded, and the exit code says that something is missing."""
+    program = agent(PLANNED)
+    program.unlink()
+    ended = shop.run("Double it", "--agent", "claude")
+    assert (ended.code, ended.json["code"]) == (40, "port.agent-missing")
+    assert "npm install" in ended.json["fix"]
+    assert not (shop.path / ".git" / "savant" / "ledger.sqlite3").exists()
+
+
+def test_an_agent_that_says_no_version_is_not_ready(shop: Shop, agent: Agent) -> None:
+    """It may be another program of the same name."""
+    agent({**PLANNED, "version": "unknown"})
+    ended = shop.run("Double it", "--agent", "claude")
+    assert (ended.code, ended.json["code"]) == (40, "port.agent-probe")
+
+
+def test_a_missing_credential_stops_before_any_call(
+    shop: Shop, agent: Agent, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Without its key the run is not ready; the sources and the command that supplies one are named."""
+    for name in ("ANTHROPIC_API_KEY", "CLAUDE_CODE_OAUTH_TOKEN", "ANTHROPIC_AUTH_TOKEN"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path / "person"))
+    agent(PLANNED, credential="ANTHROPIC_API_KEY")
+    ended = shop.run("Double it", "--agent", "claude", "--must-pass", "/bin/true")
+    assert ended.code == 40
+    assert "ANTHROPIC_API_KEY" in ended.out
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        (("--agent", "nobody"), "usage.agent-unknown"),
+        (("--agent", "claude", "--recipe", "true"), "usage.provider"),
+        (("--model", "m", "--recipe", "true"), "usage.agent-flag"),
+        (("--disclose", "CLAUDE.md", "--recipe", "true"), "usage.agent-flag"),
+        (("--agent", "claude", "--agent-mode", "acp"), "usage.agent-capability"),
+        (("--agent", "claude", "--model", "--yolo"), "usage.agent-value"),
+    ],
+)
+def test_flags_that_cannot_be_are_refused(shop: Shop, agent: Agent, words: tuple[str, ...], code: str) -> None:
+    """Before anything is called."""
+    agent(PLANNED)
+    ended = shop.run("Double it", *words)
+    assert (ended.code, ended.json["code"]) == (2, code)
+
+
+def test_providers_says_what_is_here(shop: Shop, agent: Agent, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Every profile with its tested range; of the one that is here its version and whether that is tested."""
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    monkeypatch.setenv("HOME", str(tmp_path / "person"))
+    program = agent(PLANNED)
+    listed = shop.savant("providers", "--format", "json", repo=False)
+    assert listed.code == 0
+    found = {row["name"]: row for row in listed.json["providers"]}
+    assert {"claude", "codex", "gemini"} <= set(found)
+    claude, codex = found["claude"], found["codex"]
+    assert (claude["found"], claude["executable"], claude["version"]) == (True, str(program), "2.1.332")
+    assert (claude["in_tested_range"], claude["credential"], claude["problem"]) == (True, [], "")
+    assert (codex["found"], codex["version"], codex["in_tested_range"]) == (False, None, None)
+    assert codex["fix"] == codex["install"]
+    assert all(row["tested"]["from"] and row["tested"]["below"] for row in found.values())
+    text = shop.savant("providers", repo=False).out
+    assert "2.1.332" in text
+    assert "not found" in text
+    unasked = shop.savant("providers", "--no-probe", "--format", "json", repo=False).json["providers"]
+    assert [row["version"] for row in unasked if row["found"]] == [None]
+
+
+def test_providers_says_what_is_wrong(shop: Shop, agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An untested version, and a program that does not say its version."""
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    agent({"version": "9.9.9"})
+    (old,) = [r for r in shop.savant("providers", "--format", "json", repo=False).json["providers"] if r["found"]]
+    assert (old["version"], old["in_tested_range"]) == ("9.9.9", False)
+    agent({"version": "?"})
+    (broken,) = [r for r in shop.savant("providers", "--format", "json", repo=False).json["providers"] if r["found"]]
+    assert broken["version"] is None
+    assert "does not say its version" in broken["problem"]
+
+
+def test_instruction_files_are_disclosed_on_the_command_line(shop: Shop, agent: Agent) -> None:
+    """What is disclosed is in the prompts, in the first screen and in the recorded configuration, and only then."""
+    shop.write("CLAUDE.md", "Always whistle.\n")
+    shop.commit("instructions")
+    agent({**PLANNED, "demanded": ["Always whistle."]})
+    flags = ("Double it", "--agent", "claude", "--must-pass", "/bin/true")
+    shown = shop.run(*flags, "--disclose", "CLAUDE.md")
+    assert shown.code == 0, shown.out
+    assert "instruction files of the repository shown to the agent: CLAUDE.md" in shown.err
+    hidden = shop.run(*flags)
+    assert (hidden.code, hidden.json["disposition"]) == (31, "provider-stopped")
