@@ -15,8 +15,9 @@ from commandprovider.agent import Wish, agent_config
 from commandprovider.bridge import AgentProvider
 from commandprovider.fixed import fixed_interpretation
 from commandprovider.profiles import PROFILES
+from commandprovider.secrets import Secrets
 from providerport.documents import Prior, Request
-from providerport.port import Call, ProviderFailure
+from providerport.port import NOTHING_USED, Call, ProviderFailure
 from runner.snapshot import BaseSnapshot
 from runner.workspace import CandidateWorkspace
 from savant.contracts.document import Sealed, seal
@@ -186,6 +187,21 @@ def test_an_answer_is_applied_by_the_host(
     assert workspace.read(b"a.txt") == b"one\nTWO\n"
     usage = next(line for line in getattr(call.observer, "lines", ()) if line.startswith("usage"))
     assert "tokens_in=11, tokens_out=7, cost_microunits=184" in usage
+
+
+@pytest.mark.parametrize("billing", ["metered", "subscription"])
+def test_what_a_subscription_pays_is_notional(
+    agent: Agent, host: ToolHost, generation: Make, request_for: Make, call_of: CallOf, billing: Any
+) -> None:
+    """The credential's source says who pays; a call that the host answers itself used nothing."""
+    provider = agent({"generation": edit()}, provided=replace(host, secrets=Secrets(billing=billing)))
+    call = call_of(generation())
+    provider.execute(call)
+    usage = next(line for line in getattr(call.observer, "lines", ()) if line.startswith("usage"))
+    assert f"is_notional={billing == 'subscription'}" in usage
+    call = call_of(request_for("interpretation"))
+    provider.execute(call)
+    assert getattr(call.observer, "lines", None) == [f"usage {NOTHING_USED}"]
 
 
 def test_a_copy_is_edited_and_absorbed(

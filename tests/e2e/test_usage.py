@@ -131,7 +131,7 @@ def test_what_a_subscription_pays_is_marked(shop: Shop, wire: Callable[..., tupl
     del used["cost_microunits"]
     run = shop.run("Change again", *wire(used), "--must-pass", "/bin/true").json["run"]
     assert "cost 0.003 notional by price" in shop.savant("show", run).out
-    assert table(shop)[1][5:] == ["0.0084 notional + 2 unknown", "0.012 notional"]
+    assert table(shop)[1][5:] == ["0.00 + 2 unknown", "0.006 notional"]
 
 
 def test_no_call_is_no_usage(shop: Shop) -> None:
