@@ -154,6 +154,7 @@ def agent_config(profile: Profile, wish: Wish, host: ToolHost) -> ResolvedAgent:
 
 
 NOTHING: Final = Rendered((), (), ())
+READABLE: Final[frozenset[Flag]] = frozenset(("readable",))
 
 
 def answering_with(profile: Profile, capability: Capability) -> Invocation | None:
@@ -165,14 +166,14 @@ def answering_with(profile: Profile, capability: Capability) -> Invocation | Non
 
 def answer_flags(capability: Capability, flags: frozenset[Flag]) -> frozenset[Flag]:
     """The flags of a call that answers with JSON: an agent that works in a directory may read there."""
-    return flags | {"readable"} if capability == "workspace" else flags
+    return flags | READABLE if capability == "workspace" else flags
 
 
 def recorded_invocations(
     profile: Profile, capability: Capability, wish: Wish, values: Mapping[Placeholder, str], flags: frozenset[Flag]
 ) -> tuple[Rendered, Rendered]:
     """The two invocations as they are recorded: what differs from call to call stands as its name."""
-    named = {**{name: f"{{{name}}}" for name in PER_CALL}, **values}
+    named: dict[Placeholder, str] = {**{name: f"{{{name}}}" for name in PER_CALL}, **values}
     editing = NOTHING if capability == "answer" else render(invocation_of(profile, capability), named, flags)
     if capability != "answer" and "agent" not in (wish.planning, wish.interpretation):
         return NOTHING, editing

@@ -42,7 +42,7 @@ def fill_copy(base: BaseReader, directory: Path) -> None:
 
     :raises PortError: ``port.disk``; and what the reader raises.
     """
-    modes = {path: mode for path in base.paths() if (mode := base.mode(path)) is not None}
+    modes: dict[bytes, FileMode] = {path: mode for path in base.paths() if (mode := base.mode(path)) is not None}
     links = [path for path, mode in modes.items() if mode == "gitlink"]
     files = [path for path, mode in modes.items() if mode != "gitlink"]
     contents = base.read_many(files) if isinstance(base, _Bulk) else ((path, base.read(path)) for path in files)

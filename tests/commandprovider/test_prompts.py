@@ -31,7 +31,7 @@ from synthesis.documents import Finding, IntendedChange, Interpretation, Limitat
 
 ZERO = "blake3:" + "0" * 64
 ASKS: tuple[Ask, ...] = get_args(Ask)
-TEXTS = st.text(st.characters(exclude_categories=("Cs",)), max_size=80)
+TEXTS = st.text(st.characters(codec="utf-8"), max_size=80)
 
 INTERPRETATION = Interpretation(
     session_digest=ZERO,
