@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
+from savant.cli.amounts import UNKNOWN, count, known, money
 from savant.cli.options import format_option, repository_option
 from savant.cli.render import Output, table
 
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
     from savant.store.rows import UsageRow
     from savant.store.usage import Grouping, UsageTotal
 
-UNKNOWN = "unknown"
 NAMELESS = "(not named)"
 
 
@@ -84,34 +84,12 @@ def _table(grouping: Grouping, rows: tuple[UsageTotal, ...], total: UsageTotal) 
 def _cells(row: UsageTotal) -> tuple[str, ...]:
     return (
         str(row.calls),
-        known([_count(row.tokens_in)], row.unknown_in),
-        known([_count(row.tokens_cached)], row.unknown_cached),
-        known([_count(row.tokens_out)], row.unknown_out),
-        known(_money(row.cost_microunits, row.notional_microunits), row.unknown_cost),
-        known(_money(row.priced_microunits, row.notional_priced_microunits), row.unknown_priced),
+        known([count(row.tokens_in)], row.unknown_in),
+        known([count(row.tokens_cached)], row.unknown_cached),
+        known([count(row.tokens_out)], row.unknown_out),
+        known(money(row.cost_microunits, row.notional_microunits), row.unknown_cost),
+        known(money(row.priced_microunits, row.notional_priced_microunits), row.unknown_priced),
     )
-
-
-def known(parts: list[str | None], unknown: int) -> str:
-    """What is known, and how many calls are not: ``unknown`` alone where nothing is."""
-    told = [part for part in parts if part is not None]
-    if not told:
-        return UNKNOWN
-    return " + ".join([*told, f"{unknown} {UNKNOWN}"] if unknown else told)
-
-
-def _count(value: int | None) -> str | None:
-    return None if value is None else f"{value:,}"
-
-
-def _money(paid: int | None, notional: int | None) -> list[str | None]:
-    from driver.money import format_amount
-
-    is_paid = paid is not None and (paid > 0 or notional is None)
-    return [
-        format_amount(paid or 0) if is_paid else None,
-        None if notional is None else f"{format_amount(notional)} notional",
-    ]
 
 
 def call_members(row: UsageRow) -> dict[str, Any]:
@@ -136,7 +114,7 @@ def call_words(call: dict[str, Any]) -> str:
     cost = call["cost_microunits"] if call["cost_microunits"] is not None else call["priced_microunits"]
     if call["tokens_in"] is None and call["tokens_out"] is None and cost is None:
         return f"call {call['operation']}: {ended}; usage {UNKNOWN}"
-    paid = [_money(None, cost)[1] if call["notional"] else _money(cost, None)[0]]
+    paid = money(None, cost) if call["notional"] else money(cost, None)
     how = " by price" if call["cost_microunits"] is None and cost is not None else ""
-    tokens_in, tokens_out = (known([_count(call[name])], 0) for name in ("tokens_in", "tokens_out"))
-    return f"call {call['operation']}: {ended}; tokens in {tokens_in}, out {tokens_out}; cost {known(paid, 0)}{how}"
+    tokens_in, tokens_out = (known([count(call[name])]) for name in ("tokens_in", "tokens_out"))
+    return f"call {call['operation']}: {ended}; tokens in {tokens_in}, out {tokens_out}; cost {known(paid)}{how}"

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from savant.cli.amounts import calls_words
 from savant.cli.exits import EXITS, ending_of_run, exit_code
 from savant.cli.render import Output
 
@@ -72,6 +73,9 @@ def _words(result: RunResult, ending: str, run_id: str, directory: Path) -> Iter
             if decision.outcome in ("refused", "uncertifiable"):
                 yield f"  {reason.code} (rule {reason.rule}): {reason.path or ''} {reason.detail}"
     yield from (f"  note: {text}" for text in limitations_of(result))
+    used = calls_words(result.run.calls.uses)
+    if used:
+        yield f"  {used}"
     yield f"  recorded in {directory}; your checkout was not touched."
     yield from (f"  next: {command}" for command in _next(ending, short_id))
 

@@ -19,7 +19,7 @@ from driver.run import run_whole
 from providerport.documents import Receipt as CallReceipt
 from providerport.port import Call, Usage
 from providerport.scripted import ANSWERS_INTERPRETATION, Answer, Edit, write_files
-from savant.contracts.digest import digest
+from savant.contracts.digest import digest as digest_of_bytes
 from savant.contracts.envelope import parse_envelope
 from savant.contracts.errors import SavantError, Unverifiable, VerificationError
 from savant.ledger.documents import Intent
@@ -55,8 +55,8 @@ class Kept(msgspec.Struct, frozen=True):
     lines: tuple[bytes, ...]
     objects: dict[str, bytes]
 
-    def get(self, wanted: str) -> bytes:
-        raw = self.objects.get(wanted)
+    def get(self, digest: str) -> bytes:
+        raw = self.objects.get(digest)
         if raw is None:
             raise Unverifiable("unverifiable.object-missing", "It is gone.")
         return raw
@@ -296,7 +296,7 @@ def test_a_record_that_cannot_be_read_writes_nothing(database: RunDatabase, two:
         read(database, broken)
     assert everything(database) == before
     read(database, two)
-    assert database.position() == Position(line_digest(two.lines[0]), len(two.lines), digest(two.lines[-1]))
+    assert database.position() == Position(line_digest(two.lines[0]), len(two.lines), digest_of_bytes(two.lines[-1]))
 
 
 @pytest.mark.parametrize(
@@ -321,5 +321,5 @@ def lines_of(store: Sequence[bytes]) -> Lines:
 
 def test_the_digest_of_a_line_that_is_not_there() -> None:
     """It is None, not an error: the ledger may be shorter than what was read."""
-    assert lines_of([b"a"]).digest(0) == digest(b"a")
+    assert lines_of([b"a"]).digest(0) == digest_of_bytes(b"a")
     assert lines_of([b"a"]).digest(1) is None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 import sqlite3
+import subprocess
 import sys
 from collections.abc import Callable
 from contextlib import closing
@@ -83,7 +84,9 @@ def test_usage_from_the_answer_to_the_table(shop: Shop, wire: Callable[..., tupl
     """What each call said is recorded, added up, priced, and shown with the run; nothing is invented for the others."""
     person(shop, PRICES)
     used = {"tokens_in": 1_200, "tokens_out": 300, "tokens_cached": 1_000, "cost_microunits": 4_200}
-    first = shop.run("Change", *wire(used), "--must-pass", "/bin/true").json["run"]
+    ended = shop.savant("run", "Change", *wire(used), "--must-pass", "/bin/true", "--quiet")
+    assert "  usage: tokens in 2,400, out 600; cost 0.0084\n" in ended.out
+    first = shop.savant("runs", "--format", "json").json["runs"][0]["run"]
     second = shop.admitted()
     said = usage(shop)
     assert (said["by"], said["since"]) == ("run", None)
@@ -132,6 +135,40 @@ def test_what_a_subscription_pays_is_marked(shop: Shop, wire: Callable[..., tupl
     run = shop.run("Change again", *wire(used), "--must-pass", "/bin/true").json["run"]
     assert "cost 0.003 notional by price" in shop.savant("show", run).out
     assert table(shop)[1][5:] == ["0.00 + 2 unknown", "0.006 notional"]
+
+
+KILLED = """
+import os, sys
+from commandprovider.recipe import RecipeProvider
+execute = RecipeProvider.execute
+def die(self, call):
+    if call.request.document.operation == "generation":
+        os._exit(137)
+    return execute(self, call)
+RecipeProvider.execute = die
+from savant.cli.app import run_command
+run_command(sys.argv[1:])
+"""
+
+
+def test_a_run_that_was_killed_is_listed_with_the_call_that_never_ended(shop: Shop) -> None:
+    """Nobody could write its rows when it died: the next command reads them from its records, and knows no end."""
+    words = ("run", "Change", "--recipe", "true", "--repo", str(shop.path))
+    died = subprocess.run([sys.executable, "-P", "-c", KILLED, *words], check=False, capture_output=True, cwd=shop.root)
+    assert died.returncode == 137, died.stderr
+    (killed,) = shop.savant("runs", "--format", "json").json["runs"]
+    assert killed["disposition"] is None
+    calls = shop.savant("show", killed["run"], "--format", "json").json["calls"]
+    assert [(call["operation"], call["outcome"]) for call in calls] == [
+        ("interpretation", "completed"),
+        ("planning", "completed"),
+        ("generation", None),
+    ]
+    assert "call generation: never ended; usage unknown" in shop.savant("show", killed["run"]).out
+    shop.admitted()
+    assert [(row["key"], row["calls"], row["unknown_in"]) for row in usage(shop, "--by", "provider")["rows"]] == [
+        ("recipe", 6, 6)
+    ]
 
 
 def test_no_call_is_no_usage(shop: Shop) -> None:
