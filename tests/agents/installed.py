@@ -49,8 +49,9 @@ def installed(name: str) -> Installed | str:
         if name in told.get("missing", {}):
             return f"{name} could not be installed: {told['missing'][name]}"
         if name in told.get("installed", {}):
-            wrapper = _program(PLACE / group, name)
-            return Installed(name, told["installed"][name], wrapper, _native(PLACE / group, name) or wrapper)
+            here = told["installed"][name]
+            wrapper = PLACE / group / here["program"]
+            return Installed(name, here["version"], wrapper, _native(PLACE / group, name) or wrapper)
     return f"{name} is not installed; make agents installs it"
 
 
@@ -67,11 +68,6 @@ def _state() -> Mapping[str, Mapping[str, Any]]:
         return dict(json.loads((PLACE / "state.json").read_text("utf-8")))
     except FileNotFoundError:
         return {}
-
-
-def _program(folder: Path, name: str) -> Path:
-    places = (folder / "node_modules" / ".bin" / name, folder / "bin" / name)
-    return next(place for place in places if place.exists())
 
 
 def _native(folder: Path, name: str) -> Path | None:

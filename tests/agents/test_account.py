@@ -11,9 +11,11 @@ from typing import Any
 import pytest
 
 ACCOUNT = Path(__file__).resolve().parents[2] / "tools" / "agents" / "account.py"
-INSTALLED = {"npm": {"suite": "default", "lock": "x", "installed": {"one": "1.0", "two": "2.0"}}}
+INSTALLED = {
+    "npm": {"suite": "default", "lock": "x", "installed": {"one": {"version": "1.0"}, "two": {"version": "2.0"}}}
+}
 MISSING = {"npm": {"suite": "default", "missing": {"one": "npm and node are not installed"}}}
-EXAMPLE = {"x": {"suite": "examples", "lock": "x", "installed": {"three": "3.0"}}}
+EXAMPLE = {"x": {"suite": "examples", "lock": "x", "installed": {"three": {"version": "3.0"}}}}
 
 SOURCE = """
 import pytest

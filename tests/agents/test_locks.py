@@ -13,6 +13,7 @@ import pytest
 AGENTS = Path(__file__).resolve().parents[2] / "tools" / "agents"
 NPM = sorted(path.relative_to(AGENTS).as_posix() for path in AGENTS.rglob("package-lock.json"))
 PIP = sorted(path.name for path in (AGENTS / "examples").glob("*.lock"))
+KINDS = ("dependencies", "optionalDependencies", "devDependencies")
 EXACT = re.compile(r"\d+\.\d+\.\d+(-[0-9a-z.-]+)?")
 
 
@@ -44,9 +45,11 @@ def test_there_are_locks() -> None:
 def test_an_npm_lock_holds_versions_and_hashes_only(name: str) -> None:
     """Every entry has one version and a hash, no entry says where it came from, and what is asked for is exact."""
     lock = json.loads((AGENTS / name).read_text("utf-8"))
-    asked = json.loads((AGENTS / name).with_name("package.json").read_text("utf-8"))["dependencies"]
+    project = json.loads((AGENTS / name).with_name("package.json").read_text("utf-8"))
     entries = dict(lock["packages"])
-    assert entries.pop("")["dependencies"] == asked
+    root = entries.pop("")
+    assert all(root.get(kind) == project.get(kind) for kind in KINDS)
+    asked = {package: version for kind in KINDS for package, version in project.get(kind, {}).items()}
     assert all(EXACT.fullmatch(version) for version in asked.values())
     assert {entries[f"node_modules/{package}"]["version"] for package in asked} == set(asked.values())
     assert [key for key, entry in entries.items() if not is_fixed(entry)] == []

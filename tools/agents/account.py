@@ -39,11 +39,11 @@ def judge(
     fine = True
     for name, word in ((name, word) for told in groups for name, word in told.get("missing", {}).items()):
         lines.append(f"agents: {name}: {skipped[name]} skipped, not installed: {word}")
-    for name, word in ((name, word) for told in groups for name, word in told.get("installed", {}).items()):
+    for name, here in ((name, here) for told in groups for name, here in told.get("installed", {}).items()):
         good = ran[name] > 0 and not skipped[name]
         fine = fine and good
         lines.append(
-            f"agents: {name} ({word}): {ran[name]} ran, {skipped[name]} skipped"
+            f"agents: {name} ({here['version']}): {ran[name]} ran, {skipped[name]} skipped"
             f"{'' if good else ': it is installed, and not driven by each of its tests'}"
         )
     return lines, fine

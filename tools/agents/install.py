@@ -30,7 +30,7 @@ PROBE_S: Final = 120
 
 
 class Agent(NamedTuple):
-    """One agent of a group: its name in the tests and its program below the group's folder."""
+    """One agent of a group: the name of its profile, and its program below the group's folder."""
 
     name: str
     program: str
@@ -78,14 +78,13 @@ EXAMPLES: Final = (
         "examples",
         HERE / "examples" / "package-lock.json",
         (
-            Agent("claude-agent-acp", "node_modules/.bin/claude-agent-acp"),
+            Agent("claude-acp", "node_modules/.bin/claude-agent-acp"),
             Agent("codex-acp", "node_modules/.bin/codex-acp"),
-            Agent("opencode", "node_modules/.bin/opencode"),
+            Agent("opencode", "node_modules/opencode-linux-x64/bin/opencode"),
         ),
-        ("node_modules/opencode-ai/postinstall.mjs",),
     ),
     Group("aider", "examples", HERE / "examples" / "aider.lock", (Agent("aider", "bin/aider"),)),
-    Group("mini", "examples", HERE / "examples" / "mini-swe-agent.lock", (Agent("mini", "bin/mini"),)),
+    Group("mini", "examples", HERE / "examples" / "mini-swe-agent.lock", (Agent("mini-swe-agent", "bin/mini"),)),
     Group("llm", "examples", HERE / "examples" / "llm.lock", (Agent("llm", "bin/llm"),)),
 )
 
@@ -116,13 +115,15 @@ def _provide(group: Group) -> None:
     _write_state(state)
     try:
         _install(group)
-        found = {agent.name: _version(group, agent) for agent in group.agents}
+        found = {agent.name: {"program": agent.program, "version": _version(group, agent)} for agent in group.agents}
         told: dict[str, Any] = {"suite": group.suite, "lock": digest, "installed": found}
     except Missing as missing:
         told = {"suite": group.suite, "missing": {agent.name: str(missing) for agent in group.agents}}
     _write_state({**state, group.name: told})
-    for name, text in (told.get("installed") or told["missing"]).items():
-        print(f"agents: {name}: {text if 'installed' in told else f'not installed: {text}'}")
+    for name, here in told.get("installed", {}).items():
+        print(f"agents: {name}: {here['version']}")
+    for name, why in told.get("missing", {}).items():
+        print(f"agents: {name}: not installed: {why}")
 
 
 def _digest(group: Group) -> str:
