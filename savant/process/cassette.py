@@ -39,7 +39,16 @@ from savant.process.asked import Call, Cleaner, Programs, Redaction, ask, differ
 from savant.process.cassettefolder import MAX_BLOB_BYTES, CassetteReader, CassetteWriter, changed_path, changes_of
 from savant.process.difference import Change, apply, difference, read_tree, tree_digest, written_alike
 from savant.process.documents import AnsweredCall, ChangedPath, KeptPart, Place, RecordedCall
-from savant.process.port import Command, Ended, Level, Limits, Offer, ProcessRunner, cancelled_before_start
+from savant.process.port import (
+    Command,
+    Ended,
+    Level,
+    Limits,
+    Offer,
+    ProcessRunner,
+    cancelled_before_start,
+    refuse_level,
+)
 
 _MAX_DETAIL: Final = 2_000
 _NO_PROGRAMS: Final[Programs] = MappingProxyType({})
@@ -185,7 +194,8 @@ class _Described(msgspec.Struct, frozen=True):
 class Player:
     """Answers calls from a cassette and starts nothing; a :class:`~savant.process.port.ProcessRunner`.
 
-    It offers level S3: what is not started needs no containment. What a recorded command had, its answer says.
+    It offers the level that every recorded command had, so that whoever demands more refuses it as they would have
+    refused the recorded run.
 
     ``missed`` is the first call that the cassette did not hold. Every call after it is missed too.
 
@@ -208,12 +218,12 @@ class Player:
 
     @property
     def level(self) -> Level:
-        """S3."""
-        return "S3"
+        """The lowest level that a recorded command had; S3 where there was none."""
+        return min((call.answered.level for call in self._calls), default="S3")
 
     def offer(self) -> Offer:
-        """S3, with nothing missing."""
-        return Offer("S3", (), ())
+        """That level; no layer is active here and none could be added."""
+        return Offer(self.level, (), ())
 
     @property
     def left(self) -> int:
@@ -229,9 +239,11 @@ class Player:
         """Answer the next call and make its changes; the contract is :meth:`ProcessRunner.run`'s.
 
         :raises PortError: ``port.cassette-miss`` when the call is not the recorded one; nothing was then changed.
+            ``port.sandbox-level`` when it demands more than the recorded commands had.
         :raises VerificationError: ``unverified.cassette`` when a part was changed since the cassette was opened.
         :raises RefusedInput: ``refused.cassette-size`` for more output than the command may write.
         """
+        refuse_level(command.sandbox.level, self.level)
         with self._turn:
             if self._closed:
                 raise UsageError("usage.runner-closed", "The process runner is closed.")

@@ -435,8 +435,24 @@ def test_a_directory_that_stands_elsewhere_in_the_sandbox(tmp_path: Path) -> Non
     assert recorder.finish()
     again = command("/nowhere/tool")
     player = desk.player()
+    assert (player.level, player.offer().level) == ("S3", "S3")
     assert player.run(again).level == "S3"
     assert (again.sandbox.mounts[0].source / "sub" / "new").read_text() == "x"
+
+
+def test_a_player_offers_what_every_recorded_command_had(tmp_path: Path) -> None:
+    """One command that ran uncontained is enough: nobody takes the replay for a contained run."""
+    desk = Desk(tmp_path, ScriptedRunner({"/bin/sh": Scripted()}, level="S3"))
+    recorder = desk.recorder()
+    recorder.run(desk.command("one", sandbox=Sandbox(level="S3")))
+    recorder.run(desk.command("two", sandbox=Sandbox(level="S0")))
+    assert recorder.finish()
+    player = desk.player()
+    assert (player.level, player.offer().level) == ("S0", "S0")
+    with pytest.raises(PortError) as caught:
+        player.run(desk.command("one", path="/nowhere/tool", sandbox=Sandbox(level="S3")))
+    assert caught.value.code == "port.sandbox-level"
+    assert player.run(desk.command("one", path="/nowhere/tool")).level == "S3"
 
 
 @pytest.mark.parametrize("name", CHECKS)
