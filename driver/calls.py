@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from msgspec.structs import replace
 
 from driver.documents import Accounting
@@ -38,14 +40,8 @@ class ProviderCalls:
 
         What the call can use at most is set aside first: a call that could exceed a limit does not begin.
         """
-        budgets, tallied = self._host.session.document.budgets, tally(self._accounting, self.uses)
-        consumption, next_call = consume(tallied.records), tallied.next_call
-        breaker = tripped(
-            budgets,
-            consumption,
-            next_tokens=next_call.tokens,
-            next_cost_microunits=next_call.cost_microunits or 0,
-        )
+        budgets = self._host.session.document.budgets
+        breaker, consumption, next_call = next_breaker(budgets, self._accounting, self.uses)
         if breaker is None and self._host.send(RecordCall(request.document.operation)) is not None:
             breaker = "calls"
         if breaker is not None:
@@ -109,6 +105,18 @@ class ProviderCalls:
             detail=None if not execution.survivors else f"{execution.survivors} processes had to be ended",
         )
         self.receipts.append(execution.receipt.digest)
+
+
+def next_breaker(
+    budgets: Budgets, accounting: Accounting, uses: Iterable[CallUse]
+) -> tuple[Breaker | None, Consumption, Reservation]:
+    """The breaker that forbids the next call, or None; what the calls so far consumed, and what the next sets aside."""
+    tallied = tally(accounting, uses)
+    consumption, next_call = consume(tallied.records), tallied.next_call
+    breaker = tripped(
+        budgets, consumption, next_tokens=next_call.tokens, next_cost_microunits=next_call.cost_microunits or 0
+    )
+    return breaker, consumption, next_call
 
 
 def uses_of(history: RunHistory) -> tuple[CallUse, ...]:

@@ -16,6 +16,7 @@ import msgspec
 from driver import replay_decisions as decisions
 from driver import replay_session as session
 from driver.chain import chain_of
+from driver.replay_budgets import budgets_hold
 from driver.replay_evidence import Evidence
 from savant.contracts.errors import PortError, RefusedInput, Unverifiable, VerificationError
 from savant.ledger.verify import VerificationReport
@@ -71,6 +72,7 @@ STEPS: Final[tuple[tuple[str, Callable[[Evidence], str]], ...]] = (
     ("identities", session.identities_follow),
     ("interpretation", session.interpretations_follow),
     ("state", session.state_folds),
+    ("budgets", budgets_hold),
     ("plan-review", session.reviews_follow),
     ("candidate", decisions.candidates_follow),
     ("evaluation", decisions.evaluations_follow),

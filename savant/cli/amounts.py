@@ -1,4 +1,4 @@
-"""Tokens and money in words: a number for what is known, ``unknown`` for the rest, ``notional`` for what nobody pays."""
+"""Tokens and money in words: numbers for what is known, ``unknown`` for the rest, ``notional`` for what nobody pays."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ def test_people_read_words(recorded: Recorded, capsys: pytest.CaptureFixture[str
     """One line per step, and the verdict."""
     assert run_command(["replay", "--repo", str(recorded.repo)]) == 0
     out = capsys.readouterr().out
-    assert out.count("pass") == 12
+    assert out.count("pass") == 13
     assert "REPLAYED" in out
 
 
