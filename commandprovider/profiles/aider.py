@@ -15,7 +15,7 @@ FAILURES: Final = (
     Failure("stdout", r"^litellm\.ContextWindowExceededError:|has hit a token limit!", "context-overflow"),
     Failure("stdout", r"^litellm\.Timeout:", "timeout"),
     Failure("stdout", r"^litellm\.APIConnectionError:", "network"),
-    Failure("stdout", r"^litellm\.(InternalServerError|ServiceUnavailableError|APIError):", "overloaded"),
+    Failure("stdout", r"^litellm\.(InternalServerError|ServiceUnavailableError):", "overloaded"),
     Failure("stdout", r"^litellm\.BadRequestError:", "bad-request"),
     Failure("stdout", r"^Empty response received", "malformed-output"),
     Failure("exit-status", "2", "config-error"),

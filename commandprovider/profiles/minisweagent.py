@@ -11,7 +11,7 @@ from commandprovider.profiles.model import Failure, Invocation, Is, Pick, Probe,
 
 FAILURES: Final = (
     Failure("event", "RateLimitError", "rate-limited", "info.exit_status"),
-    Failure("event", "InternalServerError|ServiceUnavailableError|APIError", "overloaded", "info.exit_status"),
+    Failure("event", "InternalServerError|ServiceUnavailableError", "overloaded", "info.exit_status"),
     Failure("event", "AuthenticationError|PermissionDeniedError", "auth", "info.exit_status"),
     Failure("event", "ContextWindowExceededError", "context-overflow", "info.exit_status"),
     Failure("event", "APIConnectionError", "network", "info.exit_status"),

@@ -13,7 +13,7 @@ import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -28,16 +28,18 @@ from commandprovider.profiles import PROFILES, invocation_of, render  # noqa: E4
 from commandprovider.profiles.model import Capability, Flag, Placeholder, Profile  # noqa: E402
 from tests.agents.modelserver import ModelServer  # noqa: E402
 from tests.agents.script import (  # noqa: E402
+    Asked,
     Fail,
     Garbled,
     Overflow,
     Planned,
     Say,
+    Step,
     Structured,
     Truncated,
     Use,
 )
-from tests.agents.toolbox import Read, Shell, Write  # noqa: E402
+from tests.agents.toolbox import Read, Shell, Tool, Write  # noqa: E402
 
 MUCH: Final = " ".join(str(number) for number in range(2_000))
 ANSWER: Final = '{"status":"done","summary":"as planned"}'
@@ -60,6 +62,21 @@ MODELS: Final[Mapping[str, str]] = {
     "mini-swe-agent": "openai/stub-model",
 }
 TIMEOUT_S: Final = 150
+
+
+RESULTS: Final = ('"tool_result"', '"role": "tool"', '_call_output"', '"functionResponse"')
+"""How each protocol marks the result of a tool in a later request."""
+
+
+def acting(tool: Tool, text: str) -> Callable[[Asked], Step]:
+    """A model that uses a tool once and then says something; asked without tools (for a title) it just talks."""
+
+    def step(asked: Asked) -> Step:
+        if not asked.tools:
+            return Say("A title")
+        return Say(text) if any(mark in json.dumps(asked.body) for mark in RESULTS) else Use(tool)
+
+    return step
 
 
 class Case(msgspec.Struct, frozen=True, kw_only=True):
@@ -99,7 +116,9 @@ CASES: Final[Mapping[str, Case]] = {
     ),
     "status-400": Case(steps=(Fail(400, "invalid_request_error", "that is no request"),), kind="bad-request"),
     "status-401": Case(steps=(Fail(401, "authentication_error", "invalid key"),), kind="auth"),
-    "status-403": Case(steps=(Fail(403, "permission_error", "not for you"),), kind="auth"),
+    "status-403": Case(
+        steps=(Fail(403, "permission_error", "not for you"),), kind="auth", kinds={"mini-swe-agent": "crash"}
+    ),
     "status-429": Case(steps=(Fail(429, "rate_limit_error", "slow down"),), kind="rate-limited", without=("opencode",)),
     "status-500": Case(steps=(Fail(500, "api_error", "internal error"),), kind="overloaded", without=("opencode",)),
     "status-529": Case(steps=(Fail(529, "overloaded_error", "Overloaded"),), kind="overloaded", without=("opencode",)),
@@ -108,7 +127,7 @@ CASES: Final[Mapping[str, Case]] = {
     "truncated": Case(
         steps=(Truncated(ANSWER),),
         kind="bad-gateway",
-        kinds={"claude": "network", "gemini": "network", "llm": "network"},
+        kinds={"claude": "network", "gemini": "network", "llm": "network", "mini-swe-agent": "overloaded"},
         without=("opencode",),
     ),
     "length": Case(
@@ -129,14 +148,14 @@ CASES: Final[Mapping[str, Case]] = {
         without=("mini-swe-agent",),
     ),
     "edit": Case(
-        steps=(Use(Write("made.txt", "made here\n")), Say("I made made.txt.")),
+        steps=(acting(Write("made.txt", "made here\n"), "I made made.txt."),),
         text="I made made.txt.",
         capability="workspace",
         prompt="Create made.txt.",
         without=("aider", "llm", "mini-swe-agent"),
     ),
     "command": Case(
-        steps=(Use(Shell("printf made > made.txt")), Say("I ran it.")),
+        steps=(acting(Shell("printf made > made.txt"), "I ran it."),),
         text="I ran it.",
         capability="workspace",
         flags=("contained",),
@@ -144,7 +163,7 @@ CASES: Final[Mapping[str, Case]] = {
         only=("claude", "codex", "gemini", "opencode"),
     ),
     "read": Case(
-        steps=(Use(Read("note.txt")), Say(ANSWER)),
+        steps=(acting(Read("note.txt"), ANSWER),),
         text=ANSWER,
         flags=("contained", "readable"),
         prompt="Read note.txt.",
