@@ -40,7 +40,12 @@ def command(folder: Path) -> Command:
         cwd=folder,
         env=(("PATH", "/usr/bin:/bin"), ("HOME", str(folder))),
         limits=Limits(
-            wall_ms=60_000, stdout_bytes=1 << 20, stderr_bytes=1 << 20, file_bytes=1 << 30, open_files=256, cpu_ms=60_000
+            wall_ms=60_000,
+            stdout_bytes=1 << 20,
+            stderr_bytes=1 << 20,
+            file_bytes=1 << 30,
+            open_files=256,
+            cpu_ms=60_000,
         ),
         sandbox=Sandbox(level="S3", network=False, mounts=(Mount(folder, folder, writable=True),)),
     )

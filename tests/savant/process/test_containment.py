@@ -446,21 +446,26 @@ def test_without_the_control_the_attempt_gets_through(
     assert not is_as_stated(name, level, found)
 
 
+_AS_ROOT_INSIDE = _both(_without_option("--uid", "65534"), _without_option("--gid", "65534"))
+
+
 @pytest.mark.skipif(not is_mighty(), reason="only root has what these take away")
 @pytest.mark.parametrize(
-    ("level", "doctor", "name"),
+    ("doctor", "name", "without"),
     [
-        ("S3", _without_option("--remount-ro", "/proc"), "change a setting of the kernel"),
-        ("S3", _without_option("--cap-drop", "ALL"), "hold capabilities"),
+        (_without_option("--remount-ro", "/proc"), "change a setting of the kernel", "yes"),
+        (_both(_AS_ROOT_INSIDE, _without_option("--cap-drop", "ALL")), "hold capabilities", "yes"),
+        (_AS_ROOT_INSIDE, "hold capabilities", "no"),
+        (_without_option("--cap-drop", "ALL"), "hold capabilities", "no"),
     ],
 )
 def test_root_stays_outside(
-    level: Level, doctor: Callable[[Plan], Plan], name: str, place: Place, monkeypatch: pytest.MonkeyPatch
+    doctor: Callable[[Plan], Plan], name: str, without: str, place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A command of root's has neither root's capabilities nor what root owns; without the control it has."""
-    place.need(level)
+    """A command of root's has neither its capabilities, for which two controls stand, nor the settings that it owns."""
+    place.need("S3")
     monkeypatch.setattr(posix, "_planned", lambda command: doctor(plan(command, look())))
-    assert place.attempts(level, name)[name] == "yes"
+    assert place.attempts("S3", name)[name] == without
 
 
 # --- processes -------------------------------------------------------------------------------------------------------
@@ -769,3 +774,29 @@ def test_nothing_of_a_command_shows_outside(place: Place) -> None:
     assert not any("confidential" in str(word) or "--bind" in str(word) for word in made.argv)
     assert made.env == ()
     assert "confidential" in bubblewrap_options(command, look())
+
+
+# --- the page --------------------------------------------------------------------------------------------------------
+
+
+def rendered() -> str:
+    """The table as docs/sandbox.md shows it."""
+
+    def cell(stated: object) -> str:
+        if stated is ANY:
+            return "depends"
+        if isinstance(stated, list):
+            return " ".join(map(str, stated)) or "none"
+        return {"yes": "*yes*", "no": "no", _SIZE: "1 GiB", "read": "*yes*", r"4b'\x00\x00'": "*yes*"}.get(
+            stated,
+            str(stated),
+        )
+
+    rows = [f"| {name} | {' | '.join(map(cell, row))} |" for name, row in TABLE.items()]
+    return "\n".join(("| Attempt | S0 | S1 | S2 | S3 |", "|---|---|---|---|---|", *rows))
+
+
+def test_the_page_shows_the_table() -> None:
+    """docs/sandbox.md states exactly what the tests state."""
+    page = (Path(__file__).parents[3] / "docs" / "sandbox.md").read_text()
+    assert page.partition("<!-- attempts -->\n")[2].partition("\n<!-- /attempts -->")[0] == rendered()
