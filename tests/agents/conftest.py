@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -34,8 +35,8 @@ def script(model_server: ModelServer) -> Iterator[Callable[..., Script]]:
     """Add a script to the server; at the end it had every step asked for, and nothing it could not do."""
     added: list[Script] = []
 
-    def add(*steps: Planned, forever: bool = False) -> Script:
-        one = model_server.script(f"test-{next(_NUMBERS)}", steps, forever=forever)
+    def add(*steps: Planned, **how: Any) -> Script:
+        one = model_server.script(f"test-{next(_NUMBERS)}", steps, **how)
         added.append(one)
         return one
 

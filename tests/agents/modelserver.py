@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
@@ -64,9 +64,16 @@ class ModelServer:
         """The scheme, address and port."""
         return f"http://127.0.0.1:{self._http.server_port}"
 
-    def script(self, name: str, steps: Sequence[Planned], *, forever: bool = False) -> Script:
+    def script(
+        self,
+        name: str,
+        steps: Sequence[Planned],
+        *,
+        forever: bool = False,
+        aside: Callable[[Asked], bool] = lambda _: False,
+    ) -> Script:
         """Add a script; its questions come to :meth:`url`."""
-        added = Script(name, steps, forever=forever)
+        added = Script(name, steps, forever=forever, aside=aside)
         self.scripts[name] = added
         return added
 

@@ -12,8 +12,7 @@ import pytest
 from commandprovider.profiles import PROFILES
 from tests.agents.installed import Installed
 from tests.agents.modelserver import ModelServer
-from tests.agents.protocols.adapter import MODEL
-from tests.agents.rawkit import KEY, VERSIONED
+from tests.agents.rawkit import KEY, base_url, model_of
 from tests.agents.script import Script
 from tests.e2e.conftest import Ended, Shop
 
@@ -72,8 +71,8 @@ class Product:
 
     def configure(self, home: Path, script: Script, **settings: str) -> None:
         """Write the person's configuration: the agent's model is the script."""
-        version = "/v1" if self.agent.name in VERSIONED else ""
-        lines = {"base_url": self._server.url(script) + version, "model": MODEL, **settings}
+        url = base_url(self.agent.name, self._server.url(script))
+        lines = {"base_url": url, "model": model_of(self.agent.name), **settings}
         path = home / "config" / "config.toml"
         path.parent.mkdir(parents=True, exist_ok=True)
         table = "".join(f'{name} = "{value}"\n' for name, value in lines.items())

@@ -11,7 +11,7 @@ import msgspec
 
 from commandprovider.profiles import PROFILES, Capability, Profile, invocation_of, render
 from commandprovider.profiles.model import Flag, Placeholder
-from commandprovider.reading import Said, read_answer
+from commandprovider.reading import ANSWER_FILE, Said, read_answer
 from savant.contracts.effects import Cancellation
 from savant.process.port import Command, Ended, Limits
 from savant.process.posix import SupervisedRunner
@@ -21,8 +21,21 @@ from tests.agents.protocols.adapter import MODEL
 WALL_MS: Final = 60_000
 OUTPUT_BYTES: Final = 4 * 1024 * 1024
 KEY: Final = "not-a-key-0123456789"
-VERSIONED: Final = ("codex",)
+OPENAI: Final = ("codex", "codex-acp", "opencode", "aider", "mini-swe-agent", "llm")
 """Agents whose base URL ends with the version."""
+
+LITELLM: Final = ("aider", "mini-swe-agent")
+"""Agents whose model is named with its vendor."""
+
+
+def base_url(agent: str, url: str) -> str:
+    """The base URL that an agent wants for a script."""
+    return url + ("/v1" if agent in OPENAI else "")
+
+
+def model_of(agent: str) -> str:
+    """The name that an agent wants for the model."""
+    return f"openai/{MODEL}" if agent in LITELLM else MODEL
 
 
 class Run(msgspec.Struct, frozen=True):
@@ -31,10 +44,11 @@ class Run(msgspec.Struct, frozen=True):
     profile: Profile
     capability: Capability
     ended: Ended
+    files: Mapping[str, bytes]
 
     def said(self) -> Said:
         """The answer, or the failure."""
-        return read_answer(self.profile, self.capability, self.ended, {})
+        return read_answer(self.profile, self.capability, self.ended, self.files)
 
 
 class Driver:
@@ -73,12 +87,20 @@ class Driver:
         home, scratch = private / "home", private / "tmp"
         for folder in (home, scratch, self.cwd):
             folder.mkdir(parents=True, exist_ok=True)
-        values: dict[Placeholder, str] = {"base_url": url + ("/v1" if self.agent.name in VERSIONED else "")}
-        values |= {"model": MODEL, "home": str(home)}
+        (private / "prompt").write_text(prompt)
+        values: dict[Placeholder, str] = {
+            "base_url": base_url(self.agent.name, url),
+            "model": model_of(self.agent.name),
+            "home": str(home),
+            "prompt": prompt,
+            "prompt_file": str(private / "prompt"),
+            "answer_file": str(private / "answer"),
+        }
         if schema is not None:
             (private / "schema.json").write_text(schema)
             values |= {"schema": schema, "schema_file": str(private / "schema.json")}
-        rendered = render(invocation_of(self.profile, capability), values, flags)
+        invocation = invocation_of(self.profile, capability)
+        rendered = render(invocation, values, flags)
         for name, content in rendered.settings:
             (home / name).parent.mkdir(parents=True, exist_ok=True)
             (home / name).write_bytes(content)
@@ -95,6 +117,9 @@ class Driver:
                 *rendered.environment,
             ),
             limits=Limits(wall_ms=wall_ms, stdout_bytes=OUTPUT_BYTES, stderr_bytes=OUTPUT_BYTES, grace_ms=1000),
-            stdin=prompt.encode(),
+            stdin=prompt.encode() if invocation.stdin == "prompt" else b"",
         )
-        return Run(self.profile, capability, self._runner.run(command, cancellation))
+        ended = self._runner.run(command, cancellation)
+        answer = private / "answer"
+        files = {ANSWER_FILE: answer.read_bytes()} if answer.exists() else {}
+        return Run(self.profile, capability, ended, files)

@@ -128,21 +128,33 @@ class Script:
     """The steps of one conversation and the log of its requests.
 
     :param steps: taken in order; the last one is repeated when ``forever``, else another request is a problem.
+    :param aside: which requests are not part of the conversation, such as one for its title; they take no step.
 
     Thread-safe.
     """
 
-    def __init__(self, name: str, steps: Sequence[Planned], *, forever: bool = False) -> None:
+    def __init__(
+        self,
+        name: str,
+        steps: Sequence[Planned],
+        *,
+        forever: bool = False,
+        aside: Callable[[Asked], bool] = lambda _: False,
+    ) -> None:
         self.name = name
         self.requests: list[Asked] = []
         self.probes: list[str] = []
         self.problems: list[str] = []
         self._steps = deque(steps)
         self._forever = forever
+        self._aside = aside
         self._changed = threading.Condition()
 
     def take(self, asked: Asked) -> Step:
         """Log a request; the step it gets."""
+        if self._aside(asked):
+            self.probe(f"{asked.protocol} aside")
+            return Say("An aside")
         with self._changed:
             self.requests.append(asked)
             self._changed.notify_all()

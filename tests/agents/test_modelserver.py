@@ -253,6 +253,14 @@ def test_the_last_step_can_be_repeated(client: Client, script: Callable[..., Scr
     assert one.left == 0
 
 
+def test_an_aside_takes_no_step(client: Client, script: Callable[..., Script]) -> None:
+    """What is not part of the conversation is answered and kept apart."""
+    one = script(Say("yes"), aside=lambda asked: not asked.tools)
+    assert text_of("chat", client.ask(one, "chat")[1], stream=False) == "An aside"
+    assert text_of("chat", client.ask(one, "chat", tools=True)[1], stream=False) == "yes"
+    assert (one.probes, len(one.requests)) == (["chat aside"], 1)
+
+
 def test_a_request_too_many_is_a_problem(model_server: ModelServer, client: Client) -> None:
     """After the last step nothing is made up, and a step that nobody wanted is counted."""
     one = model_server.script("short", [Say("only")])
