@@ -16,6 +16,7 @@ from typing import Final, NoReturn
 
 import msgspec
 
+from providerport.documents import Result
 from providerport.execute import Execution
 from providerport.port import Provider
 from runner.dispositions import check_receipt
@@ -105,6 +106,7 @@ def _attempt(inputs: AttemptInputs, ports: AttemptPorts, evidence: _Evidence) ->
                 f"provider.{result.outcome}",
                 result.detail,
                 (result.outcome, result.failure_kind),
+                _told(result, ports),
             )
         rejected = _freeze(inputs, ports, workspace, scratch, evidence)
         computed = evidence.computed = _compute(base, workspace)
@@ -226,6 +228,14 @@ def _refusals(base: BaseSnapshot, computed: Evidence, rejected: NormaliserFailed
         return None
     findings = [_finding(problem.path, problem.message) for problem in problems]
     return _refused(problems[0].code, "denied", findings)
+
+
+def _told(result: Result, ports: AttemptPorts) -> tuple[Finding, ...]:
+    """What the next attempt is told about an answer that could not be taken; nothing where no answer is to blame."""
+    if result.outcome != "invalid-output" or not result.detail:
+        return ()
+    message = _without_places(result.detail, ports.scratch)[:MAX_DETAIL_CHARACTERS]
+    return (Finding(check="answer", status="failed", path=None, line=None, message=message, excerpt=""),)
 
 
 def _refused(code: str, kind: FailureKind, findings: list[Finding]) -> _Ended:

@@ -44,6 +44,10 @@ else:
 again = situation + "-again"
 act = script.get(again if "# What failed before" in prompt and again in script else situation, {})
 
+for told in act.get("demanded", ()):
+    if told not in prompt:
+        sys.stderr.write("the prompt does not hold " + told + "\n")
+        sys.exit(8)
 for name, text in act.get("write", {}).items():
     path = pathlib.Path(name)
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -74,6 +74,20 @@ def test_a_red_attempt_is_repaired_by_its_findings_admitted_and_applied(
 PLANNED: dict[str, Any] = {"planning": {"answer": step("shop/totals.py")}, "generation": act("workspace", FIXED)}
 
 
+def test_an_answer_that_could_not_be_taken_is_told_to_the_next_attempt(shop: Shop, agent: Agent) -> None:
+    """An edit that fits nowhere, and an answer in prose: the retry learns which and why, and does better."""
+    stale = {"op": "edit", "path": "shop/totals.py", "old": "return nothing", "new": "x"}
+    for failed, told in (
+        ({"answer": {"summary": "", "edits": [stale]}}, "Edit 1 (edit of shop/totals.py) cannot be applied"),
+        ({"text": "Here you are."}, "not one JSON value"),
+    ):
+        agent({**PLANNED, "generation": failed, "generation-again": act("answer", FIXED) | {"demanded": [told]}})
+        ended = shop.run("Double it", "--agent", "claude", "--agent-mode", "answer", "--must-pass", "/bin/true")
+        assert (ended.code, ended.json["disposition"]) == (0, "admitted"), ended.err
+        attempts = shop.savant("show", ended.json["run"], "--format", "json").json["attempts"]
+        assert [attempt["failure_kind"] for attempt in attempts] == ["malformed-output", None]
+
+
 def test_the_same_work_by_the_same_agent_gives_the_same_documents(shop: Shop, agent: Agent) -> None:
     """Folders of the machine, times and run ids are in no document: two runs share session, candidate and receipt."""
     said = {**act("workspace", FIXED), "shell": "pwd >&2"}
