@@ -117,7 +117,9 @@ def is_native(executable: Path) -> bool:
 
 
 def probe_version(profile: Profile, located: Located, host: ToolHost) -> str:
-    """The version that an agent reports, asked by running it without credentials.
+    """The version that an agent reports, asked by running it without credentials, in the best containment there is.
+
+    None is demanded here: a run that lacks it is told so with all that it lacks.
 
     :raises PortError: ``port.agent-probe`` when it says none that can be read.
     """
@@ -135,7 +137,7 @@ def probe_version(profile: Profile, located: Located, host: ToolHost) -> str:
                 stdin=probe.stdin.encode(),
                 sandbox=confined(
                     host.processes.level,
-                    host.demanded.minimum,
+                    "S0",
                     network=False,
                     writable=at_their_paths(home),
                     executables=(located.executable,),

@@ -211,3 +211,17 @@ def test_instruction_files_are_disclosed_on_the_command_line(shop: Shop, agent: 
     assert "instruction files of the repository shown to the agent: CLAUDE.md" in shown.err
     hidden = shop.run(*flags)
     assert (hidden.code, hidden.json["disposition"]) == (31, "provider-stopped")
+
+
+def test_an_agent_without_the_containment_it_needs_is_not_ready(
+    shop: Shop, agent: Agent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its version is asked anyway; the run is refused before any call, unless the person says that less will do."""
+    agent({**PLANNED, "generation": act("workspace", FIXED)})
+    monkeypatch.setenv("SAVANT_SANDBOX", "none")
+    flags = ("Double it", "--agent", "claude", "--must-pass", "/bin/true")
+    ended = shop.run(*flags)
+    assert ended.code == 40, ended.out
+    assert "agent Claude Code 2.1.332" in ended.err
+    allowed = shop.run(*flags, "--allow-unsandboxed")
+    assert (allowed.code, allowed.json["disposition"]) == (0, "admitted"), allowed.err
