@@ -26,6 +26,15 @@ PROFILES: Final[Mapping[str, Profile]] = MappingProxyType({profile.name: profile
 """Every profile by its name, the first-class ones first."""
 
 __all__ = (
+    "AIDER",
+    "CLAUDE",
+    "CLAUDE_ACP",
+    "CODEX",
+    "CODEX_ACP",
+    "GEMINI",
+    "LLM",
+    "MINI_SWE_AGENT",
+    "OPENCODE",
     "OUTCOMES",
     "PROFILES",
     "RETRYABLE",
