@@ -19,7 +19,6 @@ import signal
 import socket
 import struct
 import sys
-from contextlib import suppress
 from typing import Any, Final, NoReturn
 
 _MS_NOSUID_NODEV_NOEXEC: Final = 2 | 4 | 8
@@ -40,9 +39,7 @@ _SYS_LANDLOCK_RESTRICT_SELF: Final = 446
 _LANDLOCK_RULE_PATH_BENEATH: Final = 1
 
 _PR_SET_PDEATHSIG: Final = 1
-_PR_SET_DUMPABLE: Final = 4
 _PR_SET_SECCOMP: Final = 22
-_PR_CAPBSET_DROP: Final = 24
 _PR_SET_NO_NEW_PRIVS: Final = 38
 _PR_CAP_AMBIENT: Final = 47
 _PR_CAP_AMBIENT_CLEAR_ALL: Final = 4
@@ -132,7 +129,6 @@ def _enter(plan: dict[str, Any], cwd: str, report: int) -> None:
     if plan["loopback"]:
         _raise_loopback()
     _arrange_mounts(plan["mounts"])
-    _prctl("dumpable", _PR_SET_DUMPABLE, 0)
     command = os.fork()
     if command:
         _be_init(command, report)
@@ -232,8 +228,9 @@ def _ruleset(plan: dict[str, Any]) -> int:
         is_folder = os.fstat(fd).st_mode & 0o170000 == 0o040000
         _grant(ruleset, fd, rights if is_folder else rights & plan["of_files"])
         os.close(fd)
-    for fd, rights in enumerate(plan["streams"]):  # so that /dev/stdout can be opened
-        _grant(ruleset, fd, rights)
+    for fd, rights in enumerate(plan["streams"]):  # so that /dev/stdout can be opened; a socket has no path
+        if os.fstat(fd).st_mode & 0o170000 != 0o140000:
+            _grant(ruleset, fd, rights)
     return ruleset
 
 
@@ -243,11 +240,8 @@ def _grant(ruleset: int, fd: int, rights: int) -> None:
 
 
 def _drop_capabilities() -> None:
-    """Give up every capability, also those that executing a file could bring back."""
+    """Give up every capability; without new privileges, executing a file brings none back."""
     _prctl("capabilities", _PR_CAP_AMBIENT, _PR_CAP_AMBIENT_CLEAR_ALL)
-    with suppress(OSError):  # the number after the last is no capability; without privilege there is nothing to drop
-        for capability in range(64):
-            _prctl("capabilities", _PR_CAPBSET_DROP, capability)
     header = struct.pack("=Ii", _CAPABILITY_VERSION_3, 0)
     _call("capabilities", _LIBC.capset(header, bytes(24)))
 
