@@ -22,11 +22,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from commandprovider.profiles import PROFILES
+
 HERE: Final = Path(__file__).resolve().parent
 PLACE: Final = HERE.parent.parent / ".agents"
 STATE: Final = PLACE / "state.json"
 INSTALL_S: Final = 900
-PROBE_S: Final = 120
+PROBE_S: Final = 60
+PROTOCOL_S: Final = 15
+"""For agents that say their version over their protocol, some of which stay until they are ended."""
 
 
 class Agent(NamedTuple):
@@ -127,8 +131,8 @@ def _provide(group: Group) -> None:
 
 
 def _digest(group: Group) -> str:
-    parts = [group.lock.read_bytes(), Path(__file__).read_bytes()]
-    return hashlib.sha256(b"\0".join(parts)).hexdigest()
+    told = [*group.agents, *group.scripts]
+    return hashlib.sha256(repr(told).encode() + group.lock.read_bytes()).hexdigest()
 
 
 def _install(group: Group) -> None:
@@ -179,31 +183,31 @@ def _run(argv: Sequence[str], cwd: Path) -> None:
 
 
 def _version(group: Group, agent: Agent) -> str:
-    """What the agent says about itself; it has to run here to count as installed."""
+    """What the agent says about itself when its profile asks; it has to run here to count as installed."""
     program = PLACE / group.name / agent.program
-    if agent.name.endswith("-acp"):
-        return "speaks its protocol only" if os.access(program, os.X_OK) else _unusable(agent)
+    probe = PROFILES[agent.name].probe
     path = os.pathsep.join([str(program.parent), os.environ.get("PATH", os.defpath)])
     with tempfile.TemporaryDirectory() as home:
         try:
             done = subprocess.run(
-                [str(program), "--version"],
+                [str(program), *probe.argv],
                 cwd=home,
-                env={"PATH": path, "HOME": home, "MSWEA_SILENT_STARTUP": "1", "MSWEA_CONFIGURED": "true"},
-                stdin=subprocess.DEVNULL,
+                env={"PATH": path, "HOME": home},
+                input=probe.stdin,
                 capture_output=True,
                 text=True,
-                timeout=PROBE_S,
+                timeout=PROBE_S if not probe.stdin else PROTOCOL_S,
                 check=False,
             )
-        except (OSError, subprocess.TimeoutExpired) as error:
-            raise Missing(f"{agent.name} --version: {error}") from error
-    lines = [line.strip() for line in (done.stdout + done.stderr).splitlines() if re.search(r"\d\.\d", line)]
-    return lines[-1] if done.returncode == 0 and lines else _unusable(agent)
-
-
-def _unusable(agent: Agent) -> str:
-    raise Missing(f"{agent.name} was installed and does not run")
+            said = done.stdout
+        except subprocess.TimeoutExpired as error:
+            said = (error.stdout or b"").decode("utf-8", "replace")
+        except OSError as error:
+            raise Missing(f"{agent.name} cannot be run: {error.strerror}") from error
+    found = re.search(probe.pattern, said, re.MULTILINE)
+    if found is None:
+        raise Missing(f"{agent.name} was installed and does not say its version")
+    return found["version"]
 
 
 def _read_state() -> dict[str, Any]:
