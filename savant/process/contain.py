@@ -46,6 +46,10 @@ _PR_CAP_AMBIENT_CLEAR_ALL: Final = 4
 _SECCOMP_MODE_FILTER: Final = 2
 _CAPABILITY_VERSION_3: Final = 0x20080522
 
+_FORMAT: Final = 0o170000
+_FOLDER: Final = 0o040000
+_REGULAR: Final = 0o100000
+
 _SIOCGIFFLAGS: Final = 0x8913
 _SIOCSIFFLAGS: Final = 0x8914
 _IFF_UP: Final = 1
@@ -225,7 +229,7 @@ def _ruleset(plan: dict[str, Any]) -> int:
             fd = os.open(path, os.O_PATH | os.O_CLOEXEC)
         except OSError as error:
             raise OSError(error.errno, error.strerror, f"landlock {path}") from error
-        is_folder = os.fstat(fd).st_mode & 0o170000 == 0o040000
+        is_folder = os.fstat(fd).st_mode & _FORMAT == _FOLDER
         _grant(ruleset, fd, rights if is_folder else rights & plan["of_files"])
         os.close(fd)
     for fd, rights in enumerate(plan["streams"]):  # so that /dev/stdout can be opened; a socket has no path
