@@ -48,7 +48,7 @@ _CAPABILITY_VERSION_3: Final = 0x20080522
 
 _FORMAT: Final = 0o170000
 _FOLDER: Final = 0o040000
-_REGULAR: Final = 0o100000
+_SOCKET: Final = 0o140000
 
 _SIOCGIFFLAGS: Final = 0x8913
 _SIOCSIFFLAGS: Final = 0x8914
@@ -233,7 +233,7 @@ def _ruleset(plan: dict[str, Any]) -> int:
         _grant(ruleset, fd, rights if is_folder else rights & plan["of_files"])
         os.close(fd)
     for fd, rights in enumerate(plan["streams"]):  # so that /dev/stdout can be opened; a socket has no path
-        if os.fstat(fd).st_mode & 0o170000 != 0o140000:
+        if os.fstat(fd).st_mode & _FORMAT != _SOCKET:
             _grant(ruleset, fd, rights)
     return ruleset
 
