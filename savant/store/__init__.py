@@ -1,8 +1,8 @@
-"""Stores: content-addressed objects, and the rebuildable index of runs.
+"""Stores: content-addressed objects, and the rebuildable run database.
 
-Owns bytes by their digest (create-only, verified on the way in and on the way out) and a database that lists runs so
-that a person can find one. Never decides anything: the ledger is the truth, and the run database can be thrown away
-and rebuilt from it.
+Owns bytes by their digest (create-only, verified on the way in and on the way out) and the tables, migrations and
+questions of the database in which a person finds runs, providers, plans, messages and usage. Never decides anything:
+the ledger is the truth, and the database can be thrown away and read from it again.
 """
 
 from __future__ import annotations
