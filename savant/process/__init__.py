@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from savant.process.environment import allowed_environment, resolve_executable
 from savant.process.port import (
+    Channel,
     Command,
     Ended,
     Level,
@@ -17,10 +18,12 @@ from savant.process.port import (
     Offer,
     ProcessRunner,
     Sandbox,
+    Talk,
     Verdict,
 )
 
 __all__ = [
+    "Channel",
     "Command",
     "Ended",
     "Level",
@@ -30,6 +33,7 @@ __all__ = [
     "Offer",
     "ProcessRunner",
     "Sandbox",
+    "Talk",
     "Verdict",
     "allowed_environment",
     "resolve_executable",

@@ -19,6 +19,7 @@ from savant.contracts.errors import RefusedInput
 from savant.contracts.scalars import as_set
 from savant.files.paths import check_path, to_raw, to_text
 from savant.files.tree import lstat_at, open_root, read_file_at
+from savant.process.conversation import escaped, unescaped
 from savant.process.difference import Node
 from savant.process.documents import AskedCall, ChangeKind, KeptPart, NamedFile, Program
 from savant.process.port import Command, Mount
@@ -106,6 +107,14 @@ class Call:
         for path, token in self._private:
             data = data.replace(path, token)
         return data
+
+    def spelt(self, data: bytes) -> bytes:
+        """What is said in a conversation, without private paths; :meth:`said` gives it back."""
+        return self.without_private_paths(escaped(data))
+
+    def said(self, data: bytes) -> bytes:
+        """What was said in a conversation, with the private paths of this call."""
+        return unescaped(data, cwd=os.fsencode(self.command.cwd), home=self._home)
 
     def named_files(self) -> Mapping[bytes, tuple[Node, bytes]]:
         """The files below HOME that an argument names, with their content.

@@ -11,6 +11,9 @@ answers the same calls in the same order. Two calls are the same when these part
 ``tree``         every path below the working directory: kind, content, the executable bit, a link's target
 ===============  =========================================================================================
 
+A conversation's ``stdin`` is all that both sides said, in its order (:mod:`savant.process.conversation`): whoever plays
+it answers line by line and compares what the host says.
+
 The working directory and the private HOME have random names; in arguments, input and named files they stand as
 ``{cwd}`` and ``{home}``. A file below HOME that an argument names and the command writes (an agent's answer, say) is
 kept as the working directory's changes are; the rest of HOME is not.
@@ -31,12 +34,14 @@ from typing import Final
 import msgspec
 from msgspec.structs import asdict, replace
 
+from savant.contracts.digest import digest
 from savant.contracts.effects import Cancellation
 from savant.contracts.errors import PortError, RefusedInput, UsageError
 from savant.contracts.scalars import as_set
 from savant.files.tree import open_root, read_file_at, readlink_at
-from savant.process.asked import Call, Cleaner, Programs, Redaction, ask, differing, holds_credential, name_text
+from savant.process.asked import Asked, Call, Cleaner, Programs, Redaction, ask, differing, holds_credential, name_text
 from savant.process.cassettefolder import MAX_BLOB_BYTES, CassetteReader, CassetteWriter, changed_path, changes_of
+from savant.process.conversation import Listener, Replay
 from savant.process.difference import Change, apply, difference, read_tree, tree_digest, written_alike
 from savant.process.documents import AnsweredCall, ChangedPath, KeptPart, Place, RecordedCall
 from savant.process.port import (
@@ -46,7 +51,9 @@ from savant.process.port import (
     Limits,
     Offer,
     ProcessRunner,
+    Talk,
     cancelled_before_start,
+    refuse_input,
     refuse_level,
 )
 
@@ -105,15 +112,26 @@ class Recorder:
         :raises PortError: also ``port.cassette-tree`` when the working directory cannot be kept.
         :raises RefusedInput: ``refused.cassette-secret`` when a path holds a credential, ``refused.cassette-size``.
         """
+        return self._keep(command, None, cancellation)
+
+    def converse(self, command: Command, talk: Talk, cancellation: Cancellation | None = None) -> Ended:
+        """Talk to the command and keep what is said; the contract is :meth:`ProcessRunner.converse`'s.
+
+        :raises PortError: also as :meth:`run`. Likewise RefusedInput.
+        """
+        refuse_input(command)
+        return self._keep(command, talk, cancellation)
+
+    def _keep(self, command: Command, talk: Talk | None, cancellation: Cancellation | None) -> Ended:
         with self._turn:
             if self._closed:
                 raise UsageError("usage.runner-closed", "The process runner is closed.")
             if self._described is None:
-                return self._inner.run(command, cancellation)
+                return _started(self._inner, command, talk, cancellation)
             if cancellation is not None and cancellation.is_set():
                 return cancelled_before_start(self.level)
             try:
-                return self._described.keep(self._inner, Call(command), cancellation)
+                return self._described.keep(self._inner, Call(command), talk, cancellation)
             except BaseException:
                 self._failed = True
                 raise
@@ -144,12 +162,14 @@ class _Described(msgspec.Struct, frozen=True):
     cleaner: Cleaner
     writer: CassetteWriter
 
-    def keep(self, inner: ProcessRunner, call: Call, cancellation: Cancellation | None) -> Ended:
+    def keep(self, inner: ProcessRunner, call: Call, talk: Talk | None, cancellation: Cancellation | None) -> Ended:
         """Run the command of a call and keep both."""
+        listener = Listener()
         with open_root(call.directory) as root:
             before, at_home = read_tree(root), call.named_files()
             asked = ask(call, self.programs, self.cleaner, tree_digest(before.nodes), at_home)
-            ended = inner.run(call.command, cancellation)
+            heard = None if talk is None else listener.listening(talk)
+            ended = _started(inner, call.command, heard, cancellation)
             after = read_tree(root) if ended.is_quiescent else before
             redacted = set(asked.redacted)
             kept = set()
@@ -158,12 +178,28 @@ class _Described(msgspec.Struct, frozen=True):
         for path, (node, data) in call.named_files().items():
             if path not in at_home or at_home[path][0] != node:
                 kept.add(self._changed("home", Change(path, node), data, redacted))
-        answered = self._answered(ended, call.command.limits, redacted)
+        kept_as = ended
+        if talk is not None:
+            kept_as = replace(ended, stdout=call.spelt(ended.stdout))
+            asked = self._talked(asked, call, listener)
+            redacted |= asked.redacted
+        answered = self._answered(kept_as, call.command.limits, redacted)
         self.writer.keep(asked.stdin)
         self.writer.add(
             RecordedCall(asked=asked.document, answered=answered, changes=as_set(kept), redacted=as_set(redacted))
         )
         return ended
+
+    def _talked(self, asked: Asked, call: Call, listener: Listener) -> Asked:
+        """A call with what was said as its input."""
+        whole = listener.transcript(call.spelt, call.spelt)
+        clean = listener.transcript(
+            lambda line: self.cleaner.said(call.spelt(line)), lambda line: self.cleaner.own(call.spelt(line))
+        )
+        redacted = asked.redacted if clean == whole else asked.redacted | {"stdin"}
+        return replace(
+            asked, document=replace(asked.document, stdin_digest=digest(clean)), stdin=clean, redacted=redacted
+        )
 
     def _changed(self, place: Place, change: Change, data: bytes | None, redacted: set[KeptPart]) -> ChangedPath:
         changed = changed_path(place, self.cleaner.path(change.path), change.node)
@@ -219,7 +255,8 @@ class Player:
     @property
     def level(self) -> Level:
         """The lowest level that a recorded command had; S3 where there was none."""
-        return min((call.answered.level for call in self._calls), default="S3")
+        levels: list[Level] = ["S3", *(call.answered.level for call in self._calls)]
+        return min(levels)
 
     def offer(self) -> Offer:
         """That level; no layer is active here and none could be added."""
@@ -243,6 +280,18 @@ class Player:
         :raises VerificationError: ``unverified.cassette`` when a part was changed since the cassette was opened.
         :raises RefusedInput: ``refused.cassette-size`` for more output than the command may write.
         """
+        return self._play(command, None, cancellation)
+
+    def converse(self, command: Command, talk: Talk, cancellation: Cancellation | None = None) -> Ended:
+        """Answer what is said from the recorded conversation; the contract is :meth:`ProcessRunner.converse`'s.
+
+        :raises PortError: as :meth:`run`; ``port.cassette-miss`` also in the midst of a conversation that becomes
+            another one. Likewise VerificationError and RefusedInput.
+        """
+        refuse_input(command)
+        return self._play(command, talk, cancellation)
+
+    def _play(self, command: Command, talk: Talk | None, cancellation: Cancellation | None) -> Ended:
         refuse_level(command.sandbox.level, self.level)
         with self._turn:
             if self._closed:
@@ -251,8 +300,11 @@ class Player:
                 return cancelled_before_start(self.level)
             call = Call(command)
             with open_root(call.directory) as root:
-                recorded = self._recorded(call, root)
+                recorded = self._recorded(call, root, has_input=talk is None)
                 ended = self._ended(recorded, command)
+                if talk is not None:
+                    ended = replace(ended, stdout=call.said(ended.stdout))
+                    self._replay(recorded, call, talk)
                 self._played += 1
                 apply(root, changes_of(recorded, "directory"), self._cassette.read)
             at_home = changes_of(recorded, "home")
@@ -261,7 +313,26 @@ class Player:
                     apply(root, at_home, self._cassette.read)
             return ended
 
-    def _recorded(self, call: Call, root: int) -> RecordedCall:
+    def _replay(self, recorded: RecordedCall, call: Call, talk: Talk) -> None:
+        number = self._played + 1
+
+        def missed(what: str) -> PortError:
+            self.missed = _missed(f"Call {number} is not the recorded one: {what}.")
+            return self.missed
+
+        replay = Replay(
+            self._cassette.read(recorded.asked.stdin_digest),
+            lambda line: self._cleaner.said(call.spelt(line)),
+            call.said,
+            missed,
+        )
+        if not replay.is_one:
+            raise missed("nothing was said in it")
+        talk(replay)
+        if replay.left:
+            raise missed("more was said in it")
+
+    def _recorded(self, call: Call, root: int, *, has_input: bool) -> RecordedCall:
         number = self._played + 1
         if self.missed is None and not self.left:
             self.missed = _missed(f"Call {number} is not in the cassette, which ends before it.")
@@ -270,7 +341,10 @@ class Player:
         recorded = self._calls[self._played]
         tree = tree_digest(read_tree(root).nodes)
         asked = ask(call, self._programs, self._cleaner, tree, call.named_files())
-        parts = differing(recorded.asked, asked.document)
+        document = asked.document
+        if not has_input:
+            document = replace(document, stdin_digest=recorded.asked.stdin_digest)
+        parts = differing(recorded.asked, document)
         if parts:
             words = "; ".join(f"{part} ({what})" for part, what in parts.items())
             self.missed = _missed(f"Call {number} is not the recorded one. Different: {words}.")
@@ -288,6 +362,10 @@ class Player:
     def close(self) -> None:
         """Refuse every later command; idempotent."""
         self._closed = True
+
+
+def _started(inner: ProcessRunner, command: Command, talk: Talk | None, cancellation: Cancellation | None) -> Ended:
+    return inner.run(command, cancellation) if talk is None else inner.converse(command, talk, cancellation)
 
 
 def _content(root: int, change: Change) -> bytes | None:

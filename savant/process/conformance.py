@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from savant.contracts.effects import Cancellation
 from savant.contracts.errors import PortError, SavantError, UsageError, VerificationError
-from savant.process.port import Command, Ended, Level, Limits, Offer, ProcessRunner, Sandbox
+from savant.process.port import Channel, Command, Ended, Level, Limits, Offer, ProcessRunner, Sandbox, Talk
 from savant.process.scripted import Program, Scripted
 
 _ROOMY: Final = Limits(wall_ms=60_000, stdout_bytes=1000, stderr_bytes=1000)
@@ -31,6 +31,8 @@ _SCRIPTS: Final[Mapping[str, Callable[[Command], Scripted]]] = MappingProxyType(
         "exec sleep 600": lambda _: Scripted(duration_ms=None),
         "echo $A-$HOME": lambda command: Scripted(stdout=f"{dict(command.env).get('A', '')}-\n".encode()),
         "sleep 600 & exit 0": lambda _: Scripted(survivors=1),
+        "cat; exit 7": lambda _: Scripted(exit_status=7, answers=lambda line: (line,)),
+        "echo hello; exit 3": lambda _: Scripted(exit_status=3, stdout=b"hello\n"),
         'echo "$@"': lambda command: Scripted(stdout=" ".join(command.argv[4:]).encode() + b"\n"),
     }
 )
@@ -137,6 +139,99 @@ def _refuses_a_level_it_has_not(runner: ProcessRunner, cwd: Path, _: Cancellatio
     _expect_end(runner.run(plain), verdict="exited")
 
 
+def _converses(runner: ProcessRunner, cwd: Path, _: Cancellation) -> None:
+    heard: list[bytes | None] = []
+
+    def talk(channel: Channel) -> None:
+        for line in (b"one", b"", b"x" * 400):
+            _expect("whether a line is taken", channel.send(line), True)
+            heard.append(channel.receive(60_000))
+        heard.append(channel.receive(0))
+        _expect("whether it goes on", channel.is_open, True)
+        _expect_error("usage.bad-line", lambda: channel.send(b"a\nb"))
+
+    ended = runner.converse(_shell("cat; exit 7", cwd), talk)
+    _expect("what was heard", heard, [b"one", b"", b"x" * 400, None])
+    said = b"one\n\n" + b"x" * 400 + b"\n"
+    _expect_end(ended, verdict="exited", exit_status=7, stdout=said, stdout_truncated=False, is_quiescent=True)
+    _expect_error("usage.bad-command", lambda: runner.converse(_shell("exit 0", cwd, stdin=b"x"), talk))
+
+
+def _tells_the_end_of_a_conversation(runner: ProcessRunner, cwd: Path, _: Cancellation) -> None:
+    heard: list[object] = []
+
+    def talk(channel: Channel) -> None:
+        while channel.is_open:
+            heard.append(channel.receive(60_000))
+        heard.append(channel.send(b"too late"))
+
+    _expect_end(runner.converse(_shell("echo hello; exit 3", cwd), talk), verdict="exited", exit_status=3)
+    _expect("what was heard", [said for said in heard if said is not None], [b"hello", False])
+    heard.clear()
+    absent = Command(argv=("/nonexistent/program",), cwd=cwd, env=(), limits=_ROOMY)
+    _expect_end(runner.converse(absent, talk), verdict="spawn-error", stdout=b"")
+    _expect("what was heard", heard[-1:], [False])
+
+
+def _bounds_a_conversation(runner: ProcessRunner, cwd: Path, _: Cancellation) -> None:
+    limits = replace(_ROOMY, line_bytes=100)
+
+    def talk_of(*lengths: int) -> Talk:
+        def talk(channel: Channel) -> None:
+            for length in lengths:
+                channel.send(b"x" * length)
+                channel.receive(60_000)
+
+        return talk
+
+    full = runner.converse(_shell("cat; exit 7", cwd, limits=limits), talk_of(*[99] * 10))
+    _expect_end(full, verdict="exited", stdout=(b"x" * 99 + b"\n") * 10, stdout_truncated=False)
+    over = runner.converse(_shell("cat; exit 7", cwd, limits=limits), talk_of(*[99] * 10, 0))
+    _expect_end(over, verdict="output-limit", stdout=(b"x" * 99 + b"\n") * 10, stdout_truncated=True)
+    long = runner.converse(_shell("cat; exit 7", cwd, limits=limits), talk_of(100, 101))
+    _expect_end(long, verdict="output-limit", stdout_truncated=False, is_quiescent=True)
+
+
+def _ends_what_goes_on_when_all_was_said(runner: ProcessRunner, cwd: Path, _: Cancellation) -> None:
+    limits = replace(_ROOMY, grace_ms=50)
+    ended = runner.converse(_shell("exec sleep 600", cwd, limits=limits), lambda _: None)
+    _expect_end(ended, verdict="signaled", exit_status=None, signal=15, is_quiescent=True)
+
+
+def _times_out_in_a_conversation(runner: ProcessRunner, cwd: Path, _: Cancellation) -> None:
+    limits = Limits(wall_ms=50, stdout_bytes=0, stderr_bytes=0)
+    ended = runner.converse(_shell("exec sleep 600", cwd, limits=limits), _hear_all)
+    _expect_end(ended, verdict="timed-out", exit_status=None, signal=15, is_quiescent=True)
+
+
+def _cancels_a_conversation(runner: ProcessRunner, cwd: Path, cancellation: Cancellation) -> None:
+    limits = replace(_ROOMY, grace_ms=50)
+
+    def talk(channel: Channel) -> None:
+        cancellation.set()
+        channel.receive(0)
+
+    ended = runner.converse(_shell("exec sleep 600", cwd, limits=limits), talk, cancellation)
+    _expect_end(ended, verdict="cancelled", exit_status=None, signal=15, is_quiescent=True)
+    calls: list[Channel] = []
+    ended = runner.converse(_shell("exit 0", cwd), calls.append, cancellation)
+    _expect_end(ended, verdict="cancelled", exit_status=None, signal=None)
+    _expect("the conversations that were begun", calls, [])
+
+
+def _raises_what_the_talk_raises(runner: ProcessRunner, cwd: Path, _: Cancellation) -> None:
+    def talk(_: Channel) -> None:
+        raise PortError("port.disk", "No.")
+
+    _expect_error("port.disk", lambda: runner.converse(_shell("exec sleep 600", cwd), talk))
+    _expect_end(runner.run(_shell("exit 0", cwd)), verdict="exited", survivors=0)
+
+
+def _hear_all(channel: Channel) -> None:
+    while channel.is_open:
+        channel.receive(60_000)
+
+
 def _refuses_when_closed(runner: ProcessRunner, cwd: Path, _: Cancellation) -> None:
     _expect_end(runner.run(_shell("exit 0", cwd)), verdict="exited")
     runner.close()
@@ -158,6 +253,13 @@ CHECKS: Final[Mapping[str, Check]] = MappingProxyType(
         "ends survivors": _ends_survivors,
         "does not start what was cancelled": _does_not_start_what_was_cancelled,
         "refuses a level it has not": _refuses_a_level_it_has_not,
+        "converses": _converses,
+        "tells the end of a conversation": _tells_the_end_of_a_conversation,
+        "bounds a conversation": _bounds_a_conversation,
+        "ends what goes on when all was said": _ends_what_goes_on_when_all_was_said,
+        "times out in a conversation": _times_out_in_a_conversation,
+        "cancels a conversation": _cancels_a_conversation,
+        "raises what the talk raises": _raises_what_the_talk_raises,
         "refuses when closed": _refuses_when_closed,
     }
 )
@@ -179,11 +281,17 @@ class _Contained:
         return self._runner.offer()
 
     def run(self, command: Command, cancellation: Cancellation | None = None) -> Ended:
-        if command.sandbox == Sandbox():
-            command = replace(command, sandbox=self._sandbox)
-        ended = self._runner.run(command, cancellation)
-        _expect("the level", ended.level, command.sandbox.level)
+        ended = self._runner.run(self._contained(command), cancellation)
+        _expect("the level", ended.level, self._contained(command).sandbox.level)
         return ended
+
+    def converse(self, command: Command, talk: Talk, cancellation: Cancellation | None = None) -> Ended:
+        ended = self._runner.converse(self._contained(command), talk, cancellation)
+        _expect("the level", ended.level, self._contained(command).sandbox.level)
+        return ended
+
+    def _contained(self, command: Command) -> Command:
+        return replace(command, sandbox=self._sandbox) if command.sandbox == Sandbox() else command
 
     def close(self) -> None:
         self._runner.close()

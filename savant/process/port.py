@@ -6,6 +6,7 @@ ended is a value too, also when it could not be started; exceptions are for misu
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final, Literal, Protocol, TypeAlias
 
@@ -48,8 +49,9 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
         JVM, sanitizers) die of this: set it per tool.
     :param cpu_ms: processor time of each process, rounded up to seconds (RLIMIT_CPU).
     :param open_files: descriptors of each process (RLIMIT_NOFILE).
-    :param processes: processes and threads beyond those the user runs already (RLIMIT_NPROC); the kernel does
-        not enforce it for root, and ``Ended.detail`` then says so.
+    :param processes: processes and threads beyond those the user runs already (RLIMIT_NPROC). For root, whom the
+        kernel lets, the supervisor counts processes every few milliseconds and kills a command that has more.
+    :param line_bytes: the longest line that it may send in a conversation, its end not counted.
     """
 
     wall_ms: int
@@ -61,6 +63,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     cpu_ms: int | None = None
     open_files: int | None = None
     processes: int | None = None
+    line_bytes: int | None = None
 
     def __post_init__(self) -> None:
         for name in self.__struct_fields__:
@@ -179,13 +182,14 @@ class Ended(msgspec.Struct, frozen=True, kw_only=True):
 
     :param exit_status: of the command itself, None if it did not exit. Likewise ``signal``. They are also told when
         we ended it, so judge by ``verdict`` first.
-    :param stdout: at most the limit, the first bytes. Likewise ``stderr``.
+    :param stdout: at most the limit, the first bytes; in a conversation what it sent. Likewise ``stderr``.
     :param stdout_truncated: whether it wrote more than the limit. Likewise ``stderr_truncated``.
     :param duration_ms: wall clock from its start until nothing of it was left.
     :param cpu_ms: processor time of it and its descendants.
     :param max_rss_bytes: largest resident set of one of its processes; not below that of the supervisor's own, about
         ten megabytes, because a process inherits the mark.
-    :param survivors: descendants that were alive when it had ended, or when its grace was over; ended by us.
+    :param survivors: descendants that were alive when it had ended, or when its grace was over; ended by us. Those of
+        a command that ended by itself at S3 end with its namespace and are not counted.
     :param remaining: descendants that could not be ended; 0 is the proof of quiescence at this level.
     :param level: the containment it had. :param layers: what was active, by name; empty if it was never started.
     :param detail: for a person, one line: why it was ended or not started, and what could not be enforced.
@@ -218,6 +222,33 @@ class Ended(msgspec.Struct, frozen=True, kw_only=True):
         return self.verdict == "exited" and self.exit_status == 0 and self.is_quiescent
 
 
+class Channel(Protocol):
+    """Our end of a conversation with a command: lines both ways. For the one thread that holds the conversation."""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether something may still come; False once the command has ended or said more than it may."""
+        ...
+
+    def send(self, line: bytes) -> bool:
+        """Send one line, without its end; whether the command still took it. What it says meanwhile is kept.
+
+        :raises UsageError: ``usage.bad-line`` for a line that has an end in it.
+        """
+        ...
+
+    def receive(self, timeout_ms: int) -> bytes | None:
+        """The next line, without its end; None when there is none within the time or, at once, when none will come.
+
+        What follows the last end of a line is no line.
+        """
+        ...
+
+
+Talk: TypeAlias = Callable[[Channel], None]
+"""A conversation from its begin to its end: when it returns, there is nothing more to say."""
+
+
 class ProcessRunner(Protocol):
     """Runs foreign commands.
 
@@ -248,6 +279,21 @@ class ProcessRunner(Protocol):
         """
         ...
 
+    def converse(self, command: Command, talk: Talk, cancellation: Cancellation | None = None) -> Ended:
+        """As :meth:`run`, for a command that is talked to; its standard input and output are sockets.
+
+        ``talk`` is called once, in this thread, unless the command was cancelled before. When it returns, standard
+        input ends; a command that has not ended ``grace_ms`` later is asked to and then killed, which is no failure of
+        it: the verdict is ``exited`` or ``signaled``. What ``talk`` raises ends the command and is raised here. It MUST
+        NOT use the runner.
+
+        :param command: its ``stdin`` is empty.
+        :param cancellation: when set, ``talk`` has ``grace_ms`` for a last word, then the command is ended as by
+            :meth:`run`.
+        :raises UsageError: also ``usage.bad-command`` when the command has an input.
+        """
+        ...
+
     def close(self) -> None:
         """End whatever runs; idempotent. The runner refuses every later command."""
         ...
@@ -265,6 +311,15 @@ def refuse_level(demanded: Level, offered: Level) -> None:
             untouched="The command was not started.",
             fix="Lower the demand where the policy allows it, or run on a system that offers the level.",
         )
+
+
+def refuse_input(command: Command) -> None:
+    """Refuse a command that is to be talked to and has an input beside that.
+
+    :raises UsageError: ``usage.bad-command``.
+    """
+    if command.stdin:
+        raise UsageError("usage.bad-command", "A command that is talked to has no other input.")
 
 
 def cancelled_before_start(level: Level) -> Ended:

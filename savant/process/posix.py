@@ -2,7 +2,8 @@
 
 The supervisor is started with the first command and serves until the runner is closed or this process dies, however
 it dies. Standard input, output and error are regular files that have no name any more: a program may be fast, slow or
-keep them open, nothing is lost and nobody waits, and there is nothing to clean up.
+keep them open, nothing is lost and nobody waits, and there is nothing to clean up. A command that is talked to has two
+pairs of sockets instead of the first two; everything else is the same for it.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from msgspec.structs import asdict
 
 from savant.contracts.effects import Cancellation
 from savant.contracts.errors import PortError, UsageError
+from savant.process.channel import POLL_MS, SocketChannel
 from savant.process.plan import Plan
 from savant.process.port import (
     Command,
@@ -31,7 +33,9 @@ from savant.process.port import (
     Limits,
     Missing,
     Offer,
+    Talk,
     cancelled_before_start,
+    refuse_input,
     refuse_level,
 )
 from savant.process.streams import Streams
@@ -43,8 +47,6 @@ START: Final = (
 )
 """Imports the supervisor instead of running its file, because only an import takes the compiled code from the cache."""
 _START_S: Final = 30.0
-_POLL_MS: Final = 10
-"""How often a cancellation is looked at."""
 
 _TRIED: Final[dict[tuple[str, Level], Ended | Missing]] = {}
 """What came of trying a level, for this process: the system does not change under it."""
@@ -94,7 +96,16 @@ class SupervisedRunner:
 
     def run(self, command: Command, cancellation: Cancellation | None = None) -> Ended:
         """Run the command until nothing of it is left; the contract is :meth:`ProcessRunner.run`'s."""
-        level = command.sandbox.level
+        self._refuse_level(command.sandbox.level)
+        return self._run_in_turn(command, cancellation)
+
+    def converse(self, command: Command, talk: Talk, cancellation: Cancellation | None = None) -> Ended:
+        """Run the command and talk to it; the contract is :meth:`ProcessRunner.converse`'s."""
+        refuse_input(command)
+        self._refuse_level(command.sandbox.level)
+        return self._run_in_turn(command, cancellation, talk)
+
+    def _refuse_level(self, level: Level) -> None:
         if level != "S0":
             refuse_level(level, self._at_most)
             if isinstance(missing := self._tried(level), Missing):
@@ -104,10 +115,11 @@ class SupervisedRunner:
                     untouched="The command was not started.",
                     fix=missing.fix,
                 )
-        return self._run_in_turn(command, cancellation)
 
-    def _run_in_turn(self, command: Command, cancellation: Cancellation | None = None) -> Ended:
-        while not self._turn.acquire(timeout=-1 if cancellation is None else _POLL_MS / 1000):
+    def _run_in_turn(
+        self, command: Command, cancellation: Cancellation | None = None, talk: Talk | None = None
+    ) -> Ended:
+        while not self._turn.acquire(timeout=-1 if cancellation is None else POLL_MS / 1000):
             if cancellation is not None and cancellation.is_set():
                 return cancelled_before_start(command.sandbox.level)
         try:
@@ -116,19 +128,33 @@ class SupervisedRunner:
             if cancellation is not None and cancellation.is_set():
                 return cancelled_before_start(command.sandbox.level)
             plan = _planned(command)
-            with Streams(self._scratch, command.stdin, plan.blobs, has_report=plan.has_report) as streams:
-                return self._run(command, plan, streams, cancellation)
+            stdin = command.stdin if talk is None else None
+            with Streams(self._scratch, stdin, plan.blobs, has_report=plan.has_report) as streams:
+                return self._run(command, plan, streams, cancellation, talk)
         finally:
             self._turn.release()
 
-    def _run(self, command: Command, plan: Plan, streams: Streams, cancellation: Cancellation | None) -> Ended:
+    def _run(
+        self,
+        command: Command,
+        plan: Plan,
+        streams: Streams,
+        cancellation: Cancellation | None,
+        talk: Talk | None,
+    ) -> Ended:
         session = self._started()
         if self._closed:
             # Closed while we started, and close() may not have seen the new session.
             self._drop(session)
             raise UsageError("usage.runner-closed", "The process runner is closed.")
+        said = None
         try:
-            frame = session.run(plan, command.limits, streams.theirs, cancellation)
+            if session.order(plan, command.limits, streams.theirs):
+                if talk is None:
+                    session.watch(cancellation)
+                else:
+                    said = _converse(session, command.limits, streams, talk, cancellation)
+            frame = session.ended()
         except BaseException:
             # Interrupted here: the end of the session ends the command too, and is waited for.
             self._drop(session)
@@ -141,7 +167,7 @@ class SupervisedRunner:
                 retryable=not self._closed,
                 fix="Run it again.",
             )
-        stdout, stdout_truncated = streams.output(1, command.limits.stdout_bytes)
+        stdout, stdout_truncated = said or streams.output(1, command.limits.stdout_bytes)
         stderr, stderr_truncated = streams.output(2, command.limits.stderr_bytes)
         ended = Ended(
             stdout=stdout,
@@ -221,6 +247,18 @@ def _planned(command: Command) -> Plan:
     return plan(command, look())
 
 
+def _converse(
+    session: _Session, limits: Limits, streams: Streams, talk: Talk, cancellation: Cancellation | None
+) -> tuple[bytes, bool]:
+    """Talk to the command that was ordered until it has ended; what it sent, and whether that was cut."""
+    sending, receiving = streams.take_sockets()
+    with sending, receiving:
+        channel = SocketChannel(sending, receiving, session.sock, limits, cancellation, session.tell)
+        talk(channel)
+        channel.finish()
+        return channel.said
+
+
 class _Session(msgspec.Struct):
     """One supervisor process and the socket to it."""
 
@@ -268,10 +306,8 @@ class _Session(msgspec.Struct):
         if not self.ready:
             raise PortError("port.spawn", "The process supervisor did not come up.", retryable=True)
 
-    def run(
-        self, plan: Plan, limits: Limits, streams: tuple[int, ...], cancellation: Cancellation | None
-    ) -> dict[str, Any] | None:
-        """What the supervisor says about the command; None if it is gone."""
+    def order(self, plan: Plan, limits: Limits, streams: tuple[int, ...]) -> bool:
+        """Have the supervisor start a command; False if it is gone."""
         order = {
             "op": "run",
             "argv": plan.argv,
@@ -284,12 +320,24 @@ class _Session(msgspec.Struct):
         }
         try:
             send_frame(self.sock, order, streams)
-            while cancellation is not None and not self._wait(_POLL_MS):
-                if cancellation.is_set():
-                    send_frame(self.sock, {"op": "cancel"})
-                    break
         except ConnectionError:
-            return None
+            return False
+        return True
+
+    def watch(self, cancellation: Cancellation | None) -> None:
+        """Wait for the end of the command, and pass a cancellation on."""
+        while cancellation is not None and not self._wait(POLL_MS):
+            if cancellation.is_set():
+                self.tell({"op": "cancel"})
+                return
+
+    def tell(self, frame: dict[str, Any]) -> None:
+        """Tell the supervisor something about the running command, if it is still there."""
+        with suppress(ConnectionError):
+            send_frame(self.sock, frame)
+
+    def ended(self) -> dict[str, Any] | None:
+        """How the command ended, as the supervisor says; None if it is gone."""
         return receive_frame(self.sock)[0]
 
     def _wait(self, timeout_ms: int) -> bool:

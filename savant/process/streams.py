@@ -1,8 +1,12 @@
-"""The descriptors of one command: its three streams as nameless files, and what its wrappers read and report."""
+"""The descriptors of one command: its three streams, and what its wrappers read and report.
+
+The streams are files that have no name any more; in a conversation standard input and output are two pairs of sockets.
+"""
 
 from __future__ import annotations
 
 import os
+import socket
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Final, Self
@@ -13,9 +17,10 @@ _MAX_REPORT_BYTES: Final = 65_536
 
 
 class Streams:
-    """The three streams as nameless regular files, then blobs to read, then the end of a pipe to report into.
+    """The three streams, then blobs to read, then the end of a pipe to report into.
 
     :param scratch: the folder in which the files are made.
+    :param stdin: what is to be read from standard input; None for a conversation.
     :param blobs: what is to be read from further descriptors.
     :param has_report: whether there is a report.
     :raises PortError: ``port.disk``.
@@ -23,15 +28,21 @@ class Streams:
     A context manager that closes everything at its end.
     """
 
-    def __init__(self, scratch: Path, stdin: bytes, blobs: Iterable[bytes] = (), *, has_report: bool = False) -> None:
+    def __init__(
+        self, scratch: Path, stdin: bytes | None, blobs: Iterable[bytes] = (), *, has_report: bool = False
+    ) -> None:
         self._fds: list[int] = []
         self._ours: list[int] = []
         self._report: int | None = None
         try:
             scratch.mkdir(mode=0o700, parents=True, exist_ok=True)
             for number in range(3):
-                self._open(scratch, number)
-            write_all(self._ours[0], stdin)
+                if stdin is None and number < 2:
+                    self._pair()
+                else:
+                    self._open(scratch, number)
+            if stdin is not None:
+                write_all(self._ours[0], stdin)
             for blob in blobs:
                 self._fds.append(os.memfd_create("savant", os.MFD_CLOEXEC))
                 write_all(self._fds[-1], blob)
@@ -53,14 +64,30 @@ class Streams:
         finally:
             path.unlink()
 
+    def _pair(self) -> None:
+        ours, theirs = socket.socketpair()
+        self._ours.append(ours.detach())
+        self._fds.append(theirs.detach())
+
+    def take_sockets(self) -> tuple[socket.socket, socket.socket]:
+        """Our ends of a conversation, standard input's first: the caller's to close. Theirs are closed here."""
+        ours, self._ours = self._ours[:2], self._ours[2:]
+        for fd in self._fds[:2]:
+            os.close(fd)
+        self._fds = self._fds[2:]
+        return socket.socket(fileno=ours[0]), socket.socket(fileno=ours[1])
+
     @property
     def theirs(self) -> tuple[int, ...]:
         """The descriptors for the command and its wrappers."""
         return tuple(self._fds)
 
     def output(self, number: int, max_bytes: int) -> tuple[bytes, bool]:
-        """The first bytes of an output, and whether there were more."""
-        fd = self._ours[number]
+        """The first bytes of an output that is a file, and whether there were more.
+
+        :param number: 1 for standard output, 2 for standard error.
+        """
+        fd = self._ours[number - 3]
         size = os.fstat(fd).st_size
         data = bytearray()
         while len(data) < min(size, max_bytes) and (

@@ -14,7 +14,8 @@ Main process and guardian are watched by pidfd and not by PDEATHSIG, which would
 started us. Only a process that kills both at once escapes; namespaces (sandbox levels above S0) close that.
 
 Frames are 4 bytes of big-endian length and that much JSON. In: ``run`` (with three descriptors: standard input, output
-and error) and ``cancel``. Out: ``ready`` once, and ``ended`` for each ``run``. End of file means: end everything.
+and error), ``cancel``, and ``end`` with why the command is not to go on (in a conversation, where the main process
+reads what it sends). Out: ``ready`` once, and ``ended`` for each ``run``. End of file means: end everything.
 
 Without Linux (no subreaper, pidfd or /proc) it degrades to ending the process group, and says so in ``detail``.
 """
@@ -422,7 +423,7 @@ class Watch:
         self.leader, self.limits, self.outputs, self.wrappers = leader, limits, outputs, wrappers
         self.pidfd, self.family, self.begun = pidfd, family, begun
         self.reason, self.detail, self.kill_at = "", "", 0.0
-        self.has_asked = False
+        self.ending = self.has_asked = False
 
     def has_ended(self) -> bool:
         """Whether the leader has ended; where there is a pidfd it is still a zombie then, so its group is its own."""
@@ -447,10 +448,13 @@ class Watch:
         return bool(alive - self.wrappers > limit)
 
     def ask(self, reason: str, detail: str) -> None:
-        """Ask the command to end, once, and set when it is killed."""
-        if self.reason:
+        """Ask the command to end, once, and set when it is killed.
+
+        :param reason: the verdict; empty leaves it to the status, for a command that did nothing wrong.
+        """
+        if self.ending:
             return
-        self.reason, self.detail = reason, detail
+        self.ending, self.reason, self.detail = True, reason, detail
         self.kill_at = time.monotonic()
         if self.limits["grace_ms"]:
             self.kill_at += self.limits["grace_ms"] / 1000
@@ -473,7 +477,7 @@ class Watch:
             return None
         now = time.monotonic()
         deadline = self.begun + self.limits["wall_ms"] / 1000
-        if not self.reason and now >= deadline:
+        if not self.ending and now >= deadline:
             self.ask("timed-out", f"still running after {self.limits['wall_ms']} ms")
         if excess := self.excess():
             if not self.reason:
@@ -482,10 +486,10 @@ class Watch:
         if self.has_too_many_processes():
             self.detail = f"ran more than {self.limits['processes']} processes"
             return None
-        until = self.kill_at if self.reason else deadline
-        if self.reason and now >= until:
+        until = self.kill_at if self.ending else deadline
+        if self.ending and now >= until:
             return None
-        if self.reason and not self.has_asked and self.limits["grace_ms"]:
+        if self.ending and not self.has_asked and self.limits["grace_ms"]:
             self._pass_on()
         tick_ms = TICK_MS if self.pidfd is not None else TICK_MS / 4
         return min(max(until - now, 0.0), tick_ms / 1000)
@@ -529,6 +533,7 @@ class Supervisor:
             leader = spawn(order, streams)
         except SpawnError as error:
             return self._ended(order, begun, "spawn-error", None, (0, 0), f"{error.step}: {error.reason}")
+        _let_go_of_sockets(streams[:2])
         pidfd = _open_process(leader) if self.family.contained else None
         watch = Watch(leader, order["limits"], (streams[1], streams[2]), pidfd, self.family, begun, order["wrappers"])
         try:
@@ -555,7 +560,7 @@ class Supervisor:
                 frame, _ = receive_frame(self.sock)
                 if frame is None:
                     return True
-                watch.ask("cancelled", "cancelled while it was running")
+                watch.ask(frame.get("reason", "cancelled"), frame.get("detail", "cancelled while it was running"))
         return False
 
     def _ended(
@@ -601,6 +606,15 @@ def _readable(fds: list[int], timeout_s: float | None) -> set[int]:
     # Rounded up, so that the last wait before a deadline does not turn into many of zero length.
     timeout_ms = None if timeout_s is None else int(timeout_s * 1000) + 1
     return {fd for fd, _ in poll.poll(timeout_ms)}
+
+
+def _let_go_of_sockets(fds: tuple[int, ...]) -> None:
+    """Leave the ends of a conversation to the command alone, so that whoever talks to it sees when it closes them."""
+    for fd in fds:
+        if os.fstat(fd).st_mode & 0o170000 == 0o140000:
+            null = os.open(os.devnull, os.O_RDWR)
+            os.dup2(null, fd, inheritable=False)
+            os.close(null)
 
 
 def _open_process(pid: int) -> int | None:

@@ -465,6 +465,10 @@ def test_both_conform_to_the_port(name: str, tmp_path: Path, cancel: Cancellatio
     recorder.close, close = recorder.finish, recorder.close  # type: ignore[method-assign, assignment]
     verify(name, recorder, cwd, cancel)
     close()
+    if name == "raises what the talk raises":  # a call that was not ended by the command leaves the cassette incomplete
+        with pytest.raises(RefusedInput):
+            open_cassette(tmp_path / "cassette")
+        return
     verify(name, Player(open_cassette(tmp_path / "cassette"), Mask()), cwd, type(cancel)())
 
 
