@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from typing import Final
 
+import msgspec
+
 from commandprovider.profiles import claude, codex
-from commandprovider.profiles.model import Failure, Invocation, Native, Probe, Profile
+from commandprovider.profiles.model import Failure, Flag, Invocation, Native, Opening, Probe, Profile
 
 INITIALIZE: Final = (
     '{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":1,"clientCapabilities":'
@@ -17,6 +19,20 @@ INITIALIZE: Final = (
 )
 INFO: Final = r'"agentInfo":\{[^{}]*"version":"(?P<version>[0-9]+\.[0-9]+\.[0-9]+)"'
 """Neither has a switch that prints its version; both say it when the protocol begins."""
+
+
+def _claude(tools: tuple[str, ...], *, given: tuple[Flag, ...] = (), without: tuple[Flag, ...] = ()) -> Opening:
+    """A session with these tools that takes no settings from anywhere: hooks in them are commands."""
+    options: dict[str, object] = {
+        "settingSources": (),
+        "strictMcpConfig": True,
+        "persistSession": False,
+        "maxTurns": 60,
+        "tools": tools,
+    }
+    meta = msgspec.json.encode({"claudeCode": {"options": options}}).decode()
+    return Opening(meta=meta, given=given, without=without)
+
 
 CLAUDE_ACP: Final = Profile(
     name="claude-acp",
@@ -31,6 +47,10 @@ CLAUDE_ACP: Final = Profile(
         argv=(),
         environment=(*claude.ENVIRONMENT, ("ANTHROPIC_MODEL", "{model}")),
         stdin="protocol",
+        openings=(
+            _claude(("Read", "Glob", "Grep"), given=("readable",)),
+            _claude(("Read", "Edit", "Write", "Glob", "Grep"), without=("readable",)),
+        ),
     ),
     reader=None,
     failures=(
@@ -60,7 +80,15 @@ CODEX_ACP: Final = Profile(
     probe=Probe((), INFO, ("0.16", "0.17"), INITIALIZE, deadline_ms=5_000),
     answer=None,
     workspace=None,
-    acp=Invocation(argv=(*codex.QUIET, *codex.MODEL), stdin="protocol"),
+    acp=Invocation(
+        argv=(*codex.QUIET, *codex.MODEL),
+        stdin="protocol",
+        openings=(
+            Opening(mode="read-only", given=("readable",), without=("contained",)),
+            Opening(mode="full-access", given=("contained",)),
+            Opening(mode="auto"),
+        ),
+    ),
     reader=None,
     failures=(
         Failure("event", "usage_limit_exceeded", "rate-limited", "data.codex_error_info"),

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from commandprovider.profiles.model import Failure, Invocation, Pick, Probe, Profile, Reader, Source, Words
+from commandprovider.profiles.model import Failure, Invocation, Pick, Probe, Profile, Reader, Setting, Source, Words
 
 FAILURES: Final = (
     Failure("stdout", r"^litellm\.RateLimitError:", "rate-limited"),
@@ -31,6 +31,8 @@ _QUIET: Final = (
     Words(("--message-file", "{prompt_file}")),
 )
 ENVIRONMENT: Final = (("LITELLM_LOCAL_MODEL_COST_MAP", "True"), ("OPENAI_API_BASE", "{base_url}"))
+SETTINGS: Final = (Setting(".aider/caches/model_prices_and_context_window.json", '{"none": {}}'),)
+"""A price list of its own, or it fetches one from another host first."""
 
 AIDER: Final = Profile(
     name="aider",
@@ -41,11 +43,13 @@ AIDER: Final = Profile(
     probe=Probe(("--version",), r"^aider (?P<version>[0-9]+\.[0-9]+\.[0-9]+)", ("0.86", "0.87")),
     answer=Invocation(
         argv=(*_QUIET, Words(("--chat-mode", "ask"))),
+        settings=SETTINGS,
         environment=ENVIRONMENT,
         stdin="nothing",
     ),
     workspace=Invocation(
         argv=(*_QUIET, Words(("--edit-format", "diff"))),
+        settings=SETTINGS,
         environment=ENVIRONMENT,
         stdin="nothing",
     ),
@@ -53,7 +57,7 @@ AIDER: Final = Profile(
     reader=Reader(
         form="text",
         terminal_pattern=(
-            r"\A(?>(?:.*?^Repo-map: [^\n]*\n)?)(?P<answer>.*)^Tokens: "
+            r"\A(?>(?:.*?^Repo-map: [^\n]*\n)?)(?!\s*Empty response received)(?P<answer>.*)^Tokens: "
             r"(?:(?P<tokens_in>[0-9]{1,3}) sent|[0-9.,]{1,12}[kM]? sent)[^\n]{0,80}?"
             r"(?:(?P<tokens_out>[0-9]{1,3}) received|[0-9.,]{1,12}[kM]? received)"
         ),

@@ -105,7 +105,7 @@ GEMINI: Final = Profile(
     ),
     acp=Invocation(
         argv=(Words(("--acp", "--skip-trust")), Words(("-m", "{model}"))),
-        settings=(_file(None),),
+        settings=(_file(_READ_TOOLS, given=("readable",)), _file(_EDIT_TOOLS, without=("readable",))),
         environment=ENVIRONMENT,
         stdin="protocol",
     ),

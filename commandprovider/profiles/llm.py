@@ -22,7 +22,9 @@ from commandprovider.profiles.model import (
 FAILURES: Final = (
     Failure("stderr", r"\AError: Error code: 429\b", "rate-limited"),
     Failure("stderr", r"\AError: Error code: (401|403)\b|\AError: No key found", "auth"),
-    Failure("stderr", r"\AError: Error code: 400 - .*(context_length_exceeded|maximum context length)", "context-overflow"),
+    Failure(
+        "stderr", r"\AError: Error code: 400 - .*(context_length_exceeded|maximum context length)", "context-overflow"
+    ),
     Failure("stderr", r"\AError: Error code: 4[0-9][0-9]\b", "bad-request"),
     Failure("stderr", r"\AError: Error code: 5[0-9][0-9]\b|\AError: Internal server error", "overloaded"),
     Failure("stderr", r"\AError: Request timed out", "timeout"),

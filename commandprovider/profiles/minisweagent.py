@@ -10,6 +10,9 @@ from typing import Final
 from commandprovider.profiles.model import Failure, Invocation, Is, Pick, Probe, Profile, Reader, Source, Words
 
 FAILURES: Final = (
+    Failure("error", r"^litellm\.InternalServerError: .* - Connection error\.$", "network"),
+    Failure("error", r"^litellm\.InternalServerError: .* - Missing credentials", "auth"),
+    Failure("error", r"^litellm\.InternalServerError: .* - Empty or invalid response", "bad-gateway"),
     Failure("event", "RateLimitError", "rate-limited", "info.exit_status"),
     Failure("event", "InternalServerError|ServiceUnavailableError", "overloaded", "info.exit_status"),
     Failure("event", "AuthenticationError|PermissionDeniedError", "auth", "info.exit_status"),
@@ -22,6 +25,7 @@ FAILURES: Final = (
     Failure("event", "UserInterruption|KeyboardInterrupt", "cancelled", "info.exit_status"),
     Failure("exit-status", "2", "config-error"),
 )
+"""Its library calls much an internal server error that is none; the text of the exception tells them apart."""
 
 MINI_SWE_AGENT: Final = Profile(
     name="mini-swe-agent",
@@ -53,7 +57,7 @@ MINI_SWE_AGENT: Final = Profile(
         form="json-file",
         required=("info.exit_status",),
         failed=(Is("info.exit_status", "Submitted", negated=True),),
-        errors=("info.exit_status",),
+        errors=("info.exit_status", "messages.*.extra.exception_str"),
         answer=Pick("info.exit_status"),
         cost=(),
     ),

@@ -125,6 +125,20 @@ class Setting(msgspec.Struct, frozen=True):
     without: tuple[Flag, ...] = ()
 
 
+class Opening(msgspec.Struct, frozen=True, kw_only=True):
+    """How a session of a protocol begins.
+
+    :param mode: the session mode that is set; empty leaves the agent its own.
+    :param meta: what its request carries for this agent alone, as JSON; empty for nothing.
+    :param given: as in :class:`Words`; likewise ``without``.
+    """
+
+    mode: str = ""
+    meta: str = ""
+    given: tuple[Flag, ...] = ()
+    without: tuple[Flag, ...] = ()
+
+
 class Invocation(msgspec.Struct, frozen=True, kw_only=True):
     """How an agent is started for one capability. The executable is not part of ``argv``.
 
@@ -132,12 +146,14 @@ class Invocation(msgspec.Struct, frozen=True, kw_only=True):
     :param environment: variables and templates, beside those that every command gets.
     :param stdin: ``prompt``: standard input is a regular file with the prompt; ``nothing``: it is empty; ``protocol``:
         messages go both ways.
+    :param openings: for ``protocol``: the first whose flags are right is how the session begins.
     """
 
     argv: tuple[Words, ...]
     settings: tuple[Setting, ...] = ()
     environment: tuple[tuple[str, str], ...] = ()
     stdin: Literal["prompt", "nothing", "protocol"] = "prompt"
+    openings: tuple[Opening, ...] = ()
 
 
 class Is(msgspec.Struct, frozen=True):

@@ -100,7 +100,10 @@ OPENCODE: Final = Profile(
     ),
     acp=Invocation(
         argv=(Words(("acp",)),),
-        settings=_files({"permission": {**_READ_ONLY, "edit": "ask"}}),
+        settings=(
+            *_files({"permission": _READ_ONLY}, given=("readable",)),
+            *_files({"permission": {**_READ_ONLY, "edit": "ask"}}, without=("readable",)),
+        ),
         environment=ENVIRONMENT,
         stdin="protocol",
     ),

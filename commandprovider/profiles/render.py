@@ -8,7 +8,16 @@ from typing import Final, get_args
 
 import msgspec
 
-from commandprovider.profiles.model import Capability, Flag, Invocation, Placeholder, Profile, Setting, Words
+from commandprovider.profiles.model import (
+    Capability,
+    Flag,
+    Invocation,
+    Opening,
+    Placeholder,
+    Profile,
+    Setting,
+    Words,
+)
 from savant.contracts.errors import UsageError
 
 _HOLE: Final = re.compile(r"\{(" + "|".join(get_args(Placeholder)) + r")\}")
@@ -20,11 +29,12 @@ _WRITTEN_BY_PEOPLE: Final[Mapping[Placeholder, re.Pattern[str]]] = {
 
 
 class Rendered(msgspec.Struct, frozen=True):
-    """The words after the executable, the variables, and the files below the private HOME."""
+    """The words after the executable, the variables, the files below the private HOME, and how a session begins."""
 
     argv: tuple[str, ...]
     environment: tuple[tuple[str, str], ...]
     settings: tuple[tuple[str, bytes], ...]
+    opening: Opening = Opening()
 
 
 def invocation_of(profile: Profile, capability: Capability) -> Invocation:
@@ -71,10 +81,11 @@ def render(
                 if _is_wanted(setting, flags) and _has_all((setting.content,), known)
             }.items()
         ),
+        next((opening for opening in invocation.openings if _is_wanted(opening, flags)), Opening()),
     )
 
 
-def _is_wanted(part: Words | Setting, flags: Collection[Flag]) -> bool:
+def _is_wanted(part: Words | Setting | Opening, flags: Collection[Flag]) -> bool:
     return all(flag in flags for flag in part.given) and not any(flag in flags for flag in part.without)
 
 

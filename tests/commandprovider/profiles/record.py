@@ -61,7 +61,7 @@ MODELS: Final[Mapping[str, str]] = {
     "aider": "openai/stub-model",
     "mini-swe-agent": "openai/stub-model",
 }
-TIMEOUT_S: Final = 150
+TIMEOUT_S: Final = 400
 
 
 RESULTS: Final = ('"tool_result"', '"role": "tool"', '_call_output"', '"functionResponse"')
@@ -121,13 +121,18 @@ CASES: Final[Mapping[str, Case]] = {
     ),
     "status-429": Case(steps=(Fail(429, "rate_limit_error", "slow down"),), kind="rate-limited", without=("opencode",)),
     "status-500": Case(steps=(Fail(500, "api_error", "internal error"),), kind="overloaded", without=("opencode",)),
-    "status-529": Case(steps=(Fail(529, "overloaded_error", "Overloaded"),), kind="overloaded", without=("opencode",)),
+    "status-529": Case(
+        steps=(Fail(529, "overloaded_error", "Overloaded"),),
+        kind="overloaded",
+        kinds={"mini-swe-agent": "crash"},
+        without=("opencode",),
+    ),
     "overflow": Case(steps=(Overflow(),), kind="context-overflow"),
-    "garbled": Case(steps=(Garbled(),), kind="bad-gateway", kinds={"llm": "crash", "mini-swe-agent": "overloaded"}),
+    "garbled": Case(steps=(Garbled(),), kind="bad-gateway", kinds={"llm": "crash"}),
     "truncated": Case(
         steps=(Truncated(ANSWER),),
         kind="bad-gateway",
-        kinds={"claude": "network", "gemini": "network", "llm": "network", "mini-swe-agent": "overloaded"},
+        kinds={"claude": "network", "gemini": "network", "llm": "network", "mini-swe-agent": "network"},
         without=("opencode",),
     ),
     "length": Case(
@@ -231,7 +236,12 @@ def record(profile: Profile, executable: Path, name: str, case: Case, server: Mo
                 check=False,
             ).returncode
         modules = [str(parent) for parent in (*executable.parents, *executable.resolve().parents, *program.parents)]
-        places = {str(run): "<run>", server.origin: "<server>", str(Path.home()): "<person>"}
+        places = {
+            str(run): "<run>",
+            str(run).lstrip("/"): "<run>",
+            server.origin: "<server>",
+            str(Path.home()): "<person>",
+        }
         places |= {parent: "<installed>" for parent in modules if parent.count("/") > 1}
 
         def text(path: Path) -> str:
