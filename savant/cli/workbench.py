@@ -112,6 +112,11 @@ class Workbench:
         return name.strip(".-")[:64] or "host"
 
     @property
+    def search_folders(self) -> tuple[Path, ...]:
+        """The folders in which tools are looked up."""
+        return tuple(Path(entry) for entry in self.places.search_path.split(":"))
+
+    @property
     def checkout(self) -> Path | None:
         """The person's checkout, None in a bare repository."""
         return self.repository.top_level
