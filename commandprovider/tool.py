@@ -4,6 +4,8 @@ about what was left behind. Success is decided in this order: supervisor verdict
 
 from __future__ import annotations
 
+import os
+import re
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -22,13 +24,15 @@ from savant.contracts.containment import Demand
 from savant.contracts.errors import SavantError
 from savant.files.atomic import remove_tree
 from savant.process.environment import allowed_environment
-from savant.process.port import Command, Ended, Limits, ProcessRunner, Sandbox
+from savant.process.port import Command, Ended, Limits, ProcessRunner, Sandbox, Talk
 from savant.process.view import Sight, at_their_paths, confined, containment_of
 
 MAX_STDERR_LINE: Final = 2_000
 MAX_PATH: Final = 4_096
 GRACE_MS: Final = 500
 MAX_FILE_BYTES: Final = 1024 * 1024 * 1024
+MAX_LINE_BYTES: Final = 16 * 1024 * 1024
+"""The longest message of a protocol: a file that it writes is in one."""
 NO_CACHES: Final = MappingProxyType({"RUFF_NO_CACHE": "true", "MYPY_CACHE_DIR": "/dev/null"})
 """Tools that would leave a cache in the working directory, where it would become part of the candidate."""
 
@@ -117,48 +121,55 @@ def run_at_home(
     stdin: bytes = b"",
     extra: Mapping[str, str] = MappingProxyType({}),
     reads: bool = False,
+    talk: Talk | None = None,
 ) -> Ended:
     """Run one command, its executable resolved, in a home of the caller's; how it ended is the caller's to judge.
 
     :param home: a private folder with a folder ``tmp`` in it.
     :param extra: variables beside those that every command gets.
     :param reads: whether it may only read ``cwd``.
+    :param talk: holds a conversation with it, instead of an input.
     :raises ProviderFailure: ``unavailable`` when it could not be run at all, or when something of it is still alive.
     """
     document = config.sealed.document
     try:
         sandbox = _sandbox(host, config, argv, cwd, home, reads=reads)
-        ended = host.processes.run(
-            Command(
-                argv=tuple(argv),
-                cwd=cwd,
-                sandbox=sandbox,
-                env=allowed_environment(
-                    host.ambient,
-                    document.environment,
-                    home,
-                    home / "tmp",
-                    {
-                        **NO_CACHES,
-                        "PATH": host.search_path,
-                        "GIT_CEILING_DIRECTORIES": str(cwd.parent),
-                        **extra,
-                        **dict(host.secrets.variables),
-                    },
-                ),
-                limits=Limits(
-                    wall_ms=call.request.document.deadline_ms,
-                    stdout_bytes=document.max_stdout_bytes,
-                    stderr_bytes=document.max_stderr_bytes,
-                    grace_ms=GRACE_MS,
-                    file_bytes=MAX_FILE_BYTES,
-                ),
-                stdin=stdin,
+        command = Command(
+            argv=tuple(argv),
+            cwd=cwd,
+            sandbox=sandbox,
+            env=allowed_environment(
+                host.ambient,
+                document.environment,
+                home,
+                home / "tmp",
+                {
+                    **NO_CACHES,
+                    "PATH": host.search_path,
+                    "GIT_CEILING_DIRECTORIES": str(cwd.parent),
+                    **extra,
+                    **dict(host.secrets.variables),
+                },
             ),
-            call.cancellation,
+            limits=Limits(
+                wall_ms=call.request.document.deadline_ms,
+                stdout_bytes=document.max_stdout_bytes,
+                stderr_bytes=document.max_stderr_bytes,
+                grace_ms=GRACE_MS,
+                file_bytes=MAX_FILE_BYTES,
+                line_bytes=None if talk is None else MAX_LINE_BYTES,
+            ),
+            stdin=stdin,
         )
+        if talk is None:
+            ended = host.processes.run(command, call.cancellation)
+        else:
+            ended = host.processes.converse(command, talk, call.cancellation)
     except SavantError as error:
         raise ProviderFailure("unavailable", "config-error", str(error)) from error
+    ended = replace(
+        ended, stdout=by_short_names(ended.stdout, cwd, home), stderr=by_short_names(ended.stderr, cwd, home)
+    )
     ended = redacted(host, ended)
     call.observer.processes(
         survivors=ended.survivors,
@@ -202,6 +213,19 @@ def _named_files(config: ResolvedConfig) -> Iterator[Path]:
         for word in argv[1:]:
             if word.startswith("/") and "\0" not in word and len(word) < MAX_PATH and Path(word).is_file():
                 yield Path(word)
+
+
+def by_short_names(data: bytes, cwd: Path, home: Path) -> bytes:
+    """What a command said, its private directories called ``.`` and ``~``.
+
+    Their real names are random and are gone afterwards: the same work must say the same.
+    """
+    names = {str(path): short for base, short in ((cwd, b"."), (home, b"~")) for path in (base, base.resolve())}
+    for name in sorted(names, key=len, reverse=True):
+        spelt = os.fsencode(name)
+        if spelt in data:
+            data = re.sub(re.escape(spelt) + rb"(?![\w.-])", names[name], data)
+    return data
 
 
 def redacted(host: ToolHost, ended: Ended) -> Ended:

@@ -14,9 +14,9 @@ answers the same calls in the same order. Two calls are the same when these part
 A conversation's ``stdin`` is all that both sides said, in its order (:mod:`savant.process.conversation`): whoever plays
 it answers line by line and compares what the host says.
 
-The working directory and the private HOME have random names; in arguments, input and named files they stand as
-``{cwd}`` and ``{home}``. A file below HOME that an argument names and the command writes (an agent's answer, say) is
-kept as the working directory's changes are; the rest of HOME is not.
+The working directory and the private HOME have random names; in arguments, input, streams and files of HOME they stand
+as ``{cwd}`` and ``{home}``, and a call that is played gets its own again. A file below HOME that an argument names and
+the command writes (an agent's answer, say) is kept as the working directory's changes are; the rest of HOME is not.
 
 Nothing is kept that the redaction changes: a part that held a credential is kept without it, and says so. Standard
 output and files may become the candidate, so there a name alone gives nothing away unless it is that of a variable that
@@ -177,13 +177,12 @@ class _Described(msgspec.Struct, frozen=True):
                 kept.add(self._changed("directory", change, _content(root, change), redacted))
         for path, (node, data) in call.named_files().items():
             if path not in at_home or at_home[path][0] != node:
-                kept.add(self._changed("home", Change(path, node), data, redacted))
-        kept_as = ended
+                kept.add(self._changed("home", Change(path, node), call.spelt(data), redacted))
         if talk is not None:
-            kept_as = replace(ended, stdout=call.spelt(ended.stdout))
             asked = self._talked(asked, call, listener)
             redacted |= asked.redacted
-        answered = self._answered(kept_as, call.command.limits, redacted)
+        spelt = replace(ended, stdout=call.spelt(ended.stdout), stderr=call.spelt(ended.stderr))
+        answered = self._answered(spelt, call.command.limits, redacted)
         self.writer.keep(asked.stdin)
         self.writer.add(
             RecordedCall(asked=asked.document, answered=answered, changes=as_set(kept), redacted=as_set(redacted))
@@ -301,16 +300,15 @@ class Player:
             call = Call(command)
             with open_root(call.directory) as root:
                 recorded = self._recorded(call, root, has_input=talk is None)
-                ended = self._ended(recorded, command)
+                ended = self._ended(recorded, call)
                 if talk is not None:
-                    ended = replace(ended, stdout=call.said(ended.stdout))
                     self._replay(recorded, call, talk)
                 self._played += 1
                 apply(root, changes_of(recorded, "directory"), self._cassette.read)
             at_home = changes_of(recorded, "home")
             if at_home and call.home is not None:
                 with open_root(call.home) as root:
-                    apply(root, at_home, self._cassette.read)
+                    apply(root, at_home, lambda named: call.said(self._cassette.read(named)))
             return ended
 
     def _replay(self, recorded: RecordedCall, call: Call, talk: Talk) -> None:
@@ -351,13 +349,15 @@ class Player:
             raise self.missed
         return recorded
 
-    def _ended(self, recorded: RecordedCall, command: Command) -> Ended:
-        answered, limits = recorded.answered, command.limits
+    def _ended(self, recorded: RecordedCall, call: Call) -> Ended:
+        answered, limits = recorded.answered, call.command.limits
         stdout, stderr = self._cassette.read(answered.stdout_digest), self._cassette.read(answered.stderr_digest)
         if len(stdout) > limits.stdout_bytes or len(stderr) > limits.stderr_bytes:
             raise RefusedInput("refused.cassette-size", "The cassette answers with more output than is allowed.")
         plain = {name: value for name, value in asdict(answered).items() if not name.endswith("_digest")}
-        return Ended(stdout=stdout, stderr=stderr, **plain)
+        return Ended(
+            stdout=call.said(stdout)[: limits.stdout_bytes], stderr=call.said(stderr)[: limits.stderr_bytes], **plain
+        )
 
     def close(self) -> None:
         """Refuse every later command; idempotent."""

@@ -67,7 +67,7 @@ if "shell" in act:
 if "sleep" in act:
     time.sleep(act["sleep"])
 
-text = act.get("text", "Done.")
+text = act.get("text", "Done.").replace("{cwd}", os.getcwd())
 if "answer" in act:
     text = json.dumps(act["answer"])
 envelope = {

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from providerport.documents import Result
 from savant.process.cassettefolder import open_cassette
 from tests.commandprovider.fakeagent import install, step
 from tests.e2e.conftest import Shop
@@ -31,6 +32,7 @@ import json, os, sys
 request = json.load(sys.stdin)
 assert os.environ["SHOP_API_KEY"]
 print("using", os.environ["SHOP_API_KEY"], "in", os.getcwd(), file=sys.stderr)
+here = os.getcwd()
 answer = {{"wire": "savant.wire/v1", "request_digest": request["request_digest"]}}
 if request["request"]["operation"] == "planning":
     change = {{"pattern": "shop/**", "operations": ["modify", "create"]}}
@@ -40,7 +42,7 @@ else:
     text = "def total(amount):\\n    return amount * 2\\n" if again else "def total(amount):\\n    return amount + 0\\n"
     open("shop/totals.py", "w").write(text)
     edits = [{{"op": "write", "path": "shop/note.txt", "text": "again" if again else "first"}}]
-    answer["generation"] = {{"summary": "doubled", "edits": edits}}
+    answer["generation"] = {{"summary": "doubled " + here, "edits": edits}}
 json.dump(answer, sys.stdout)
 """
 
@@ -101,7 +103,7 @@ WRONG = "def total(amount):\n    return amount * 3\n"
 def edited(mode: str, text: str) -> dict[str, Any]:
     """An edit of the one file, in the way of a mode of an agent."""
     if mode == "workspace":
-        return {"write": {"shop/totals.py": text}, "text": "Changed total."}
+        return {"write": {"shop/totals.py": text}, "text": "Changed {cwd}/shop/totals.py."}
     return {"answer": {"summary": "Changed total.", "edits": [{"op": "write", "path": "shop/totals.py", "text": text}]}}
 
 
@@ -136,6 +138,9 @@ def test_an_agent_is_played_without_being_installed_or_configured(
     assert (played.json["cassette"]["left"], played.json["cassette"]["missed"]) == (0, None)
     first, second = histories(shop)
     assert documents(first) == documents(second)
+    summaries = [entry.body.document for entry in second.entries if isinstance(entry.body.document, Result)]
+    told = [document.generation.summary for document in summaries if document.generation is not None]
+    assert told == ["Changed ./shop/totals.py." if mode == "workspace" else "Changed total."] * 2
     usage = [e.observed for e in second.entries if e.kind == "savant.providerport.receipt/v1" and e.observed.tokens_in]
     assert usage
     assert all(observed.cost_notional for observed in usage)

@@ -149,6 +149,22 @@ def test_what_was_recorded_is_played_without_a_process(desk: Desk) -> None:
     assert open_cassette(desk.folder).attachment("config") == b"{}"
 
 
+def test_what_names_the_private_directories_names_those_of_the_replay(desk: Desk) -> None:
+    """In streams and answer files a call gets its own directories, whatever words stood there; in its files nothing."""
+    script = 'pwd; pwd >&2; printf "%s %s %scwd} %shome!}" "$PWD" "$HOME" "{" "{" | tee a.txt > "$1"'
+    recorder = desk.recorder()
+    first = desk.command(script, "{home}/answer")
+    ended = recorder.run(first)
+    assert recorder.finish()
+    again = desk.command(script, "{home}/answer", path="/nowhere/tool")
+    played = desk.player().run(again)
+    assert (ended.stdout, played.stdout) == (f"{first.cwd}\n".encode(), f"{again.cwd}\n".encode())
+    assert played.stderr == played.stdout
+    home = dict(again.env)["HOME"]
+    assert Path(again.argv[4]).read_text() == f"{again.cwd} {home} {{cwd}} {{home!}}"
+    assert (again.cwd / "a.txt").read_bytes() == (first.cwd / "a.txt").read_bytes()
+
+
 @pytest.mark.parametrize(
     ("changed", "part"),
     [
