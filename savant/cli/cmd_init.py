@@ -202,9 +202,13 @@ def _sandbox(bench: Workbench) -> Iterator[Finding]:
     """The level that commands get here, what is active, and what keeps it from more, with the command that helps."""
     from admission.policy import SANDBOXES
     from savant.cli.containing import network_words, offer_words
+    from savant.contracts.containment import level_words
 
     offer = bench.processes.offer()
     detail = f"{offer_words(offer)}; {network_words(offer, is_open=False)}"
-    yield Finding("sandbox", offer.level >= SANDBOXES.agent, detail, "Agents need the sandbox level reduced (S2).")
+    is_enough = offer.level >= SANDBOXES.agent
+    yield Finding(
+        "sandbox", is_enough, detail, f"Agents need {level_words(SANDBOXES.agent)}; recipes run.", needed=False
+    )
     for missing in offer.missing:
         yield Finding(f"sandbox: {missing.name}", False, missing.why, missing.fix, needed=False)

@@ -62,10 +62,11 @@ class Untouched(msgspec.Struct, frozen=True):
 class Shop:
     """A repository with a small package, its person, and a shell."""
 
-    def __init__(self, root: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    def __init__(self, root: Path, capfd: pytest.CaptureFixture[str], patch: pytest.MonkeyPatch) -> None:
         self.root = root
         self.path = root / "shop"
         self._capfd = capfd
+        self._patch = patch
         self.path.mkdir()
         git(self.path, "init", "-q", "-b", "main")
         self.write("shop/__init__.py", "")
@@ -84,6 +85,14 @@ class Shop:
         git(self.path, "add", "-A")
         git(self.path, "commit", "-q", "-m", message)
         return git(self.path, "rev-parse", "HEAD")
+
+    def uncontained(self) -> None:
+        """Let commands change files outside their own from here on: the test looks there for what they did."""
+        self.contained("none")
+
+    def contained(self, word: str) -> None:
+        """Contain commands at most so much from here on."""
+        self._patch.setenv("SAVANT_SANDBOX", word)
 
     def savant(self, *arguments: str, repo: bool = True) -> Ended:
         """Run a command in this process."""
@@ -123,10 +132,12 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def shop(tmp_path: Path, home: Path, capfd: pytest.CaptureFixture[str]) -> Iterator[Shop]:
+def shop(
+    tmp_path: Path, home: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Shop]:
     """The shop."""
     assert home.parent == tmp_path
-    yield Shop(tmp_path, capfd)
+    yield Shop(tmp_path, capfd, monkeypatch)
     leftovers = home / "scratch"
     assert not leftovers.exists() or not list(leftovers.iterdir()), "a command left something in the scratch folder"
 

@@ -165,6 +165,7 @@ def test_a_candidate_may_not_edit_the_rules(shop: Shop) -> None:
 
 def test_a_promise_that_the_policy_refuses_stops_before_generation(shop: Shop) -> None:
     """A scope inside .savant/ is refused in the plan review, and nothing is generated."""
+    shop.uncontained()
     marker = shop.root / "called"
     ended = shop.run(
         "Loosen", "--recipe", f"/bin/sh -c 'touch {marker}'", "--must-pass", "/bin/true", "--scope", ".savant/**"
@@ -237,6 +238,7 @@ def test_a_provider_that_misbehaves_leaves_no_candidate(shop: Shop, program: str
 
 def test_a_provider_past_its_deadline_is_ended_with_its_hidden_child(shop: Shop) -> None:
     """A timeout ends the provider and a background child that made a session of its own."""
+    shop.uncontained()
     pid_file = shop.root / "pid"
     child = f"open({str(pid_file)!r},'w').write(str(os.getpid())); time.sleep(600)"
     program = (
@@ -281,6 +283,7 @@ def test_a_target_that_the_person_changed_is_not_undone(shop: Shop) -> None:
 
 def test_a_repositorys_own_commands_need_trust_once(shop: Shop) -> None:
     """Check commands that the repository names do not run before the person trusted their policy digest."""
+    shop.uncontained()
     marker = shop.root / "ran"
     shop.write(".savant/config.toml", f'domain = "shop"\n[[check]]\nid = "own"\ncommand = "touch {marker}"\n')
     shop.commit("rules")

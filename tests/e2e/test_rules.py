@@ -12,6 +12,7 @@ GREEN = ("--must-pass", "/bin/true")
 
 def test_a_formatter_of_the_repository_needs_trust_too(shop: Shop) -> None:
     """It runs as unsandboxed as a check: nothing of it runs before its policy is trusted, and then it does."""
+    shop.uncontained()
     marker = shop.root / "ran"
     command = shlex.join(("/bin/sh", "-c", f"touch {marker}"))
     shop.write(".savant/config.toml", f"domain = 'shop'\n[[normaliser]]\nid = 'fmt'\ncommand = \"{command}\"\n")

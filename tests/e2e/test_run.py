@@ -152,6 +152,7 @@ def test_ledger_mode_off_records_nothing(shop: Shop) -> None:
 
 def test_an_unwritable_ledger_stops_the_run_under_enforce(shop: Shop) -> None:
     """No effect without a durable record: when the ledger is gone, nothing is called."""
+    shop.uncontained()
     shop.admitted()
     (shop.path / ".git" / "savant" / "ledger.sqlite3").unlink()
     marker = shop.root / "called"

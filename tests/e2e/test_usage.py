@@ -280,6 +280,7 @@ def test_a_database_that_cannot_be_used_stops_a_run_before_it_spends(
     shop: Shop, wire: Callable[..., tuple[str, ...]], tmp_path: Path
 ) -> None:
     """Damage is said before anything is called, by every command that needs it; deleting the file is the whole cure."""
+    shop.uncontained()
     run = shop.admitted()
     database_of(shop).write_bytes(b"no database " * 1_000)
     marker = tmp_path / "called"

@@ -56,6 +56,7 @@ def plan_review_revises(shop: Shop) -> None:
 
 def plan_review_exhaustion(shop: Shop) -> None:
     """Plans that never converge end before anything is generated; without the bad promise the run goes on."""
+    shop.uncontained()
     marker = shop.root / "called"
     bad = (*shell(f"touch {marker}"), "--scope", ".savant/**", *GREEN)
     for replans in ("0", "1"):
@@ -66,6 +67,7 @@ def plan_review_exhaustion(shop: Shop) -> None:
 
 def promise_refused_before_generation(shop: Shop) -> None:
     """A promise that a rule of the base certainly refuses is not generated."""
+    shop.uncontained()
     from admission.documents import PathRule
 
     rules(shop, refuse=(PathRule(id="frozen", patterns=("shop/**",), operations=(), reason="It is frozen."),))
@@ -124,6 +126,7 @@ def killed_run(shop: Shop) -> None:
 
 def call_budget(shop: Shop) -> None:
     """Three calls are needed: three are enough, with two the generation is never made."""
+    shop.uncontained()
     marker = shop.root / "called"
     ended = run(shop, *shell(f"{WRITES}; touch {marker}"), *GREEN, "--calls", "2", code=30)
     assert (ended["reason"], marker.exists()) == ("call-budget-exhausted", False)
@@ -133,6 +136,7 @@ def call_budget(shop: Shop) -> None:
 
 def retry_budget(shop: Shop) -> None:
     """A change that is right at the third attempt needs two retries: with one it fails."""
+    shop.uncontained()
     counter = shop.root / "count"
     script = f"echo x >> {counter}; cp {counter} README.txt"
     third = ("--must-pass", "/bin/sh -c 'test $(wc -l < README.txt) -eq 3'")
@@ -249,6 +253,7 @@ def foreign_ledger(shop: Shop) -> None:
 
 def shared_key(shop: Shop) -> None:
     """One key for two roles is refused when the ledger is begun: nobody can sign another's verdict."""
+    shop.uncontained()
     marker = shop.root / "called"
     before = shop.state()
     with pytest.MonkeyPatch.context() as patch:
@@ -262,6 +267,7 @@ def shared_key(shop: Shop) -> None:
 
 def unwritable_ledger(shop: Shop) -> None:
     """A ledger that refuses a record stops the run under enforce before the call, and is only counted under record."""
+    shop.uncontained()
     run(shop, *shell(WRITES), *GREEN)
     marker = shop.root / "called"
 
@@ -307,6 +313,7 @@ write("new.txt", "x")
 
 def escaped_process(shop: Shop) -> None:
     """A background process in a session of its own is ended with its provider, and the record says so."""
+    shop.uncontained()
     pid = shop.root / "pid"
     ended = run(shop, *foreign(ESCAPES.format(pid=str(pid))), *GREEN)
     assert ended["disposition"] == "admitted"
@@ -390,6 +397,7 @@ def target_in_use(shop: Shop) -> None:
 
 def breakers_trip_at_their_limit(shop: Shop) -> None:
     """Two calls leave too little of tokens, money or time for a third: it is not made; with one unit more it is."""
+    shop.uncontained()
     marker = shop.root / "called"
     person = shop.root / "home/config/config.toml"
     person.parent.mkdir(parents=True, exist_ok=True)
