@@ -124,11 +124,10 @@ def _enter(plan: dict[str, Any], cwd: str, report: int) -> None:
     ):
         with open(f"/proc/self/{name}", "w") as file:  # noqa: PTH123 (pathlib would be a costly import)
             file.write(text)
-    _die_with_parent()
     init = os.fork()
     if init:
         _lead(init)
-    _die_with_parent()
+    _prctl("parent death signal", _PR_SET_PDEATHSIG, signal.SIGKILL)
     _call("host name", _LIBC.sethostname(b"localhost", 9))
     if plan["loopback"]:
         _raise_loopback()
@@ -141,15 +140,9 @@ def _enter(plan: dict[str, Any], cwd: str, report: int) -> None:
     os.chdir(cwd)
 
 
-def _die_with_parent() -> None:
-    _prctl("parent death signal", _PR_SET_PDEATHSIG, signal.SIGKILL)
-
-
 def _lead(init: int) -> NoReturn:
     """As the leader: wait for the end of the namespace."""
     try:
-        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-            signal.signal(number, signal.SIG_IGN)
         os.closerange(0, 1 << 16)
         os.waitpid(init, 0)
     finally:

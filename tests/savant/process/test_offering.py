@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
@@ -18,6 +19,7 @@ from savant.process.offering import PROBE, find_offer, try_level
 from savant.process.port import Command, Ended, Level, Limits, Missing, Sandbox, cancelled_before_start
 from savant.process.posix import SupervisedRunner
 from savant.process.sandbox import LEVELS, SYSTEM, Host
+from savant.process.seccomp import MACHINES
 
 HOST = Host(machine="x86_64", landlock_abi=7, bubblewrap="/usr/bin/bwrap", system=())
 PLAIN = Circumstances(
@@ -194,6 +196,36 @@ def test_facts_are_of_this_machine() -> None:
     for path, link in host.system:
         assert link is None or (Path(path).is_symlink() and str(Path(path).readlink()) == link)
     assert look_around().is_linux
+
+
+BY_HAND: dict[Level, tuple[str, ...]] = {
+    "S2": (
+        "unshare",
+        "--user",
+        "--map-root-user",
+        "--net",
+        "--ipc",
+        "--uts",
+        "--pid",
+        "--fork",
+        "--mount-proc",
+        "/bin/true",
+    ),
+    "S3": ("bwrap", "--unshare-all", "--unshare-user", "--disable-userns", "--ro-bind", "/", "/", "/bin/true"),
+}
+
+
+@pytest.mark.parametrize("level", ["S1", "S2", "S3"])
+def test_what_works_by_hand_is_offered(level: Level, tmp_path: Path) -> None:
+    """A level that the tests here would skip is one that this machine really cannot have."""
+    host = look()
+    if host.machine not in MACHINES or (level != "S3" and host.landlock_abi < 3):
+        pytest.skip("this machine has no Landlock or no filter")
+    command = BY_HAND.get(level)
+    if command and (shutil.which(command[0]) is None or subprocess.run(command, check=False).returncode):
+        pytest.skip(f"{command[0]} does not work by hand here either")
+    with SupervisedRunner(tmp_path / "scratch") as runner:
+        assert isinstance(runner._tried(level), Ended)
 
 
 def test_no_secret_is_part_of_the_system() -> None:
