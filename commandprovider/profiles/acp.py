@@ -105,7 +105,7 @@ CODEX_ACP: Final = Profile(
     sources=codex.SOURCES,
     network_hosts=codex.CODEX.network_hosts,
     own_retries=1,
-    reports_usage=True,
+    reports_usage=False,  # it tells how full the context is, and not what the turn used
     reports_cost=False,
     install="npm install -g @zed-industries/codex-acp@0.16.0",
 )

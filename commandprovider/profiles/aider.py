@@ -12,7 +12,8 @@ from commandprovider.profiles.model import Failure, Invocation, Pick, Probe, Pro
 FAILURES: Final = (
     Failure("stdout", r"^litellm\.RateLimitError:", "rate-limited"),
     Failure("stdout", r"^litellm\.AuthenticationError:", "auth"),
-    Failure("stdout", r"^litellm\.ContextWindowExceededError:|has hit a token limit!", "context-overflow"),
+    Failure("stdout", r"^litellm\.ContextWindowExceededError:|^Output tokens: ~0 of ", "context-overflow"),
+    Failure("stdout", r"^Model [^\n]{1,200} has hit a token limit!", "output-too-long"),
     Failure("stdout", r"^litellm\.Timeout:", "timeout"),
     Failure("stdout", r"^litellm\.APIConnectionError:", "network"),
     Failure("stdout", r"^litellm\.(InternalServerError|ServiceUnavailableError):", "overloaded"),
@@ -57,7 +58,8 @@ AIDER: Final = Profile(
     reader=Reader(
         form="text",
         terminal_pattern=(
-            r"\A(?>(?:.*?^Repo-map: [^\n]*\n)?)(?!\s*Empty response received)(?P<answer>.*)^Tokens: "
+            r"\A(?!.*^Model [^\n]{1,200} has hit a token limit!)"
+            r"(?>(?:.*?^Repo-map: [^\n]*\n)?)(?!\s*Empty response received)(?P<answer>.*)^Tokens: "
             r"(?:(?P<tokens_in>[0-9]{1,3}) sent|[0-9.,]{1,12}[kM]? sent)[^\n]{0,80}?"
             r"(?:(?P<tokens_out>[0-9]{1,3}) received|[0-9.,]{1,12}[kM]? received)"
         ),

@@ -13,6 +13,7 @@ from commandprovider.profiles.model import (
     Failure,
     Flag,
     Invocation,
+    Opening,
     Pick,
     Probe,
     Profile,
@@ -108,6 +109,7 @@ GEMINI: Final = Profile(
         settings=(_file(_READ_TOOLS, given=("readable",)), _file(_EDIT_TOOLS, without=("readable",))),
         environment=ENVIRONMENT,
         stdin="protocol",
+        openings=(Opening(serves_reads=False),),
     ),
     reader=Reader(
         form="json-object",

@@ -130,11 +130,14 @@ class Opening(msgspec.Struct, frozen=True, kw_only=True):
 
     :param mode: the session mode that is set; empty leaves the agent its own.
     :param meta: what its request carries for this agent alone, as JSON; empty for nothing.
+    :param serves_reads: whether reads are served over the protocol; an agent that does not understand that a file is
+        not there reads its working directory, which holds the same.
     :param given: as in :class:`Words`; likewise ``without``.
     """
 
     mode: str = ""
     meta: str = ""
+    serves_reads: bool = True
     given: tuple[Flag, ...] = ()
     without: tuple[Flag, ...] = ()
 
