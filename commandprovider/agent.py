@@ -35,6 +35,8 @@ from savant.files.patterns import PatternSet
 from savant.process.identity import executable_digest
 
 MAX_PROMPT_BYTES: Final = 384 * 1024
+MAX_SAID_BYTES: Final = 64 * 1024 * 1024
+"""What an agent may send in a conversation: every word of the model and every file that it writes is a message."""
 PER_CALL: Final[tuple[Placeholder, ...]] = ("schema", "schema_file", "answer_file", "prompt_file", "prompt", "home")
 """What differs from call to call: in the recorded flags its name stands for it."""
 
@@ -48,6 +50,7 @@ class Wish(msgspec.Struct, frozen=True, kw_only=True):
     :param disclosed: patterns of the repository's instruction files that the agent is shown.
     :param environment: names of the person's variables that the agent may see.
     :param promise: what the host promises where the host plans.
+    :param max_stdout_bytes: what a call may write; None for the usual, which is more for a conversation.
     :param contained: whether a sandbox holds the agent, so that it may run commands.
     """
 
@@ -63,7 +66,7 @@ class Wish(msgspec.Struct, frozen=True, kw_only=True):
     contained: bool = False
     network: Literal["open", "none"] = "open"
     max_prompt_bytes: int = MAX_PROMPT_BYTES
-    max_stdout_bytes: int = MAX_STDOUT_BYTES
+    max_stdout_bytes: int | None = None
 
 
 class ResolvedAgent(msgspec.Struct, frozen=True):
@@ -116,7 +119,7 @@ def agent_config(profile: Profile, wish: Wish, host: ToolHost) -> ResolvedAgent:
         provider_kind="agent",
         operations=ALL_OPERATIONS,
         argv=(profile.executable,),
-        directory="workspace" if capability == "workspace" else "empty",
+        directory="empty" if capability == "answer" else "workspace",
         steps=(),
         on_failure=(),
         imported=None,
@@ -145,7 +148,7 @@ def agent_config(profile: Profile, wish: Wish, host: ToolHost) -> ResolvedAgent:
         environment=as_set(wish.environment),
         network=wish.network,
         promise=as_set(wish.promise),
-        max_stdout_bytes=wish.max_stdout_bytes,
+        max_stdout_bytes=wish.max_stdout_bytes or (MAX_SAID_BYTES if capability == "acp" else MAX_STDOUT_BYTES),
         max_stderr_bytes=MAX_STDERR_BYTES,
         note="",
     )
@@ -166,7 +169,7 @@ def answering_with(profile: Profile, capability: Capability) -> Invocation | Non
 
 def answer_flags(capability: Capability, flags: frozenset[Flag]) -> frozenset[Flag]:
     """The flags of a call that answers with JSON: an agent that works in a directory may read there."""
-    return flags | READABLE if capability == "workspace" else flags
+    return flags if capability == "answer" else flags | READABLE
 
 
 def recorded_invocations(
@@ -184,9 +187,13 @@ def recorded_invocations(
 
 
 def settings_digest(*rendered: Rendered) -> str:
-    """The digest of the files that are written into an agent's home, and of its fixed environment."""
+    """The digest of the files written into an agent's home, its fixed environment, and how a session begins."""
     parts = [
-        [sorted([name, value] for name, value in one.environment), [[n, raw.decode()] for n, raw in one.settings]]
+        [
+            sorted([name, value] for name, value in one.environment),
+            [[name, raw.decode()] for name, raw in one.settings],
+            [one.opening.mode, one.opening.meta, one.opening.serves_reads],
+        ]
         for one in rendered
     ]
     return digest(canonical.encode(parts))

@@ -1,21 +1,26 @@
-"""One call of a coding agent: its home filled, the program started, what it wrote read by its profile."""
+"""One call of a coding agent: its home filled, the program started, what it wrote or told read by its profile."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
 from commandprovider.agent import ResolvedAgent, verify_agent
-from commandprovider.profiles.model import Flag, Invocation, Placeholder
+from commandprovider.profiles.model import Flag, Invocation, Opening, Placeholder
 from commandprovider.profiles.render import render
 from commandprovider.reading import ANSWER_FILE, Said, read_answer, read_usage
-from commandprovider.tool import ToolHost, new_home, run_at_home
-from providerport.port import Call, ProviderFailure
+from commandprovider.served import ServedFiles
+from commandprovider.told import read_told
+from commandprovider.tool import ToolHost, by_short_names, new_home, run_at_home
+from providerport.port import Call, ProviderFailure, Usage
 from savant.contracts.errors import RefusedInput, SavantError
 from savant.files.atomic import read_optional
+
+if TYPE_CHECKING:
+    from commandprovider.acp import Conversation
 
 CALL_FOLDER: Final = ".call"
 """Below the private HOME: what one call is given and what it writes."""
@@ -33,11 +38,13 @@ def start_agent(
     cwd: Path,
     invocation: Invocation,
     flags: frozenset[Flag],
+    files: ServedFiles,
     schema: str | None = None,
     reads: bool = False,
 ) -> Said:
     """Start the agent once, report what it used, and read what it said.
 
+    :param files: what it reads and writes where it does so over a protocol.
     :param schema: of the answer, for agents that check it themselves; None where no JSON is asked for.
     :param reads: whether it may only read its working directory.
     :raises ProviderFailure: with outcome and kind, for everything that is no answer.
@@ -53,6 +60,9 @@ def start_agent(
                 "unavailable", "context-overflow", "The prompt is longer than an argument of a command can be."
             )
         _write_settings(home, rendered.settings)
+        talk = None
+        if invocation.stdin == "protocol":
+            talk = _conversation(host, call, prompt, cwd, files, rendered.opening)
         ended = run_at_home(
             host,
             agent.config,
@@ -63,12 +73,41 @@ def start_agent(
             stdin=prompt if invocation.stdin == "prompt" else b"",
             extra=dict(rendered.environment),
             reads=reads,
+            talk=talk,
         )
         written = _written(home, agent.config.sealed.document.max_stdout_bytes)
-        files = {name: host.redactor.redact_values(raw) for name, raw in written.items()}
-    used = read_usage(agent.profile, ended, files)
+        answers = {name: host.redactor.redact_values(by_short_names(raw, cwd, home)) for name, raw in written.items()}
+    if talk is not None:
+        _report(host, call, talk.told.usage())
+        said = read_told(agent.profile, talk.told, ended)
+        return replace(said, text=by_short_names(said.text.encode("utf-8", "replace"), cwd, home).decode())
+    _report(host, call, read_usage(agent.profile, ended, answers))
+    return read_answer(agent.profile, agent.capability, ended, answers)
+
+
+def _conversation(
+    host: ToolHost, call: Call, prompt: bytes, cwd: Path, files: ServedFiles, opening: Opening
+) -> Conversation:
+    """What is said to an agent that speaks a protocol. Only here is the protocol loaded."""
+    from commandprovider.acp import Conversation, Session
+
+    return Conversation(
+        Session(
+            directory=str(cwd),
+            prompt=prompt.decode(),
+            mode=opening.mode,
+            meta=opening.meta,
+            serves_reads=opening.serves_reads,
+        ),
+        files,
+        call.cancellation,
+        note=call.observer.note,
+        redact=host.redactor.redact_values,
+    )
+
+
+def _report(host: ToolHost, call: Call, used: Usage) -> None:
     call.observer.usage(replace(used, is_notional=host.secrets.billing == "subscription"))
-    return read_answer(agent.profile, agent.capability, ended, files)
 
 
 def _per_call(home: Path, prompt: bytes, schema: str | None) -> Mapping[Placeholder, str]:

@@ -2,8 +2,9 @@
 
 The host writes the prompt, starts the agent, reads its answer strictly and sets every identity and digest itself. In
 mode ``answer`` the agent returns edits that the host applies through the workspace; in mode ``workspace`` it edits the
-candidate's disposable copy and the host takes the difference. An agent that answers in prose, changes what it may only
-read, or changes nothing has failed, whatever its exit status is.
+candidate's disposable copy and the host takes the difference; in mode ``acp`` its reads and writes come over a protocol
+and are served by the workspace, and what it changed in the copy by itself is taken as well. An agent that answers in
+prose, changes what it may only read, or changes nothing has failed, whatever its exit status is.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from commandprovider.prompts import Material, answer_schema, render_prompt, with
 from commandprovider.provider import apply_edit
 from commandprovider.reading import Said, document_in
 from commandprovider.recipe import absorb, capabilities_of, require_workspace
+from commandprovider.served import ServedFiles
 from commandprovider.templates import Ask
 from commandprovider.tool import ToolHost
 from commandprovider.wire import (
@@ -100,7 +102,7 @@ class AgentProvider:
     def _interpret(self, call: Call) -> Result:
         session = call.request.document.session
         objective = "" if session is None else session.objective
-        ask: Ask = "interpretation-workspace" if self._agent.capability == "workspace" else "interpretation-answer"
+        ask: Ask = "interpretation-workspace" if self._agent.capability != "answer" else "interpretation-answer"
         material = self._shown(call, ask, Material(objective=objective), about=(objective,))
         said = self._ask(call, ask, material)
         wire = parse_part(document_in(said), WireInterpretation)
@@ -129,7 +131,7 @@ class AgentProvider:
 
     def _plan(self, call: Call) -> Result:
         request, interpretation = call.request.document, _interpretation(call)
-        ask: Ask = "planning-workspace" if self._agent.capability == "workspace" else "planning-answer"
+        ask: Ask = "planning-workspace" if self._agent.capability != "answer" else "planning-answer"
         material = Material(interpretation=interpretation, scope=request.scope, prior=request.prior)
         about = (interpretation.objective, *_findings(call))
         said = self._ask(call, ask, self._shown(call, ask, material, about=about, wanted=request.scope))
@@ -143,10 +145,8 @@ class AgentProvider:
         match self._agent.capability:
             case "answer":
                 summary = self._by_answer(call)
-            case "workspace":
+            case "workspace" | "acp":
                 summary = self._in_copy(call)
-            case "acp":
-                raise ProviderFailure("unsupported-capability", "bad-request", "This mode is not driven from here.")
             case _:
                 assert_never(self._agent.capability)
         claim = GenerationClaim(
@@ -192,8 +192,11 @@ class AgentProvider:
             call,
             prompt,
             cwd=directory,
-            invocation=invocation_of(self._agent.profile, "workspace"),
+            invocation=invocation_of(self._agent.profile, self._agent.capability),
             flags=self._agent.flags,
+            files=ServedFiles(
+                directory, workspace, workspace=workspace, copy=directory, is_hidden=self._disclosure.is_hidden
+            ),
         )
         if fingerprint(directory) == before:
             raise _no_change("It ended well and changed nothing.")
@@ -253,6 +256,7 @@ class AgentProvider:
         flags = answer_flags(self._agent.capability, self._agent.flags)
         with self._reading_directory(call, ask) as directory:
             before = fingerprint(directory)
+            shown = None if call.base is None else DisclosedBase(call.base, self._disclosure)
             said = start_agent(
                 self._agent,
                 self._host,
@@ -261,6 +265,7 @@ class AgentProvider:
                 cwd=directory,
                 invocation=invocation,
                 flags=flags,
+                files=ServedFiles(directory, shown),
                 schema=answer_schema(ask),
                 reads=True,
             )
