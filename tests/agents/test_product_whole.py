@@ -8,6 +8,7 @@ from typing import Final
 
 import pytest
 
+from tests.agents.installed import in_full
 from tests.agents.product import BEFORE, FILE, PLAN, RED, RIGHT, TEST, WRONG, Product, edits
 from tests.agents.protocols.adapter import Usage
 from tests.agents.script import Say, Script, Structured, Use
@@ -16,8 +17,8 @@ from tests.e2e.conftest import Ended, git
 
 pytestmark = [pytest.mark.slow, pytest.mark.e2e]
 
-FIRST: Final = ("claude", "codex")
-first = pytest.mark.parametrize("agent", FIRST, indirect=True)
+AGENTS: Final = ["claude", "codex", pytest.param("gemini", marks=in_full)]
+first_class = pytest.mark.parametrize("agent", AGENTS, indirect=True)
 
 
 def is_applied(product: Product, ended: Ended, script: Script) -> None:
@@ -32,7 +33,7 @@ def is_applied(product: Product, ended: Ended, script: Script) -> None:
     assert sum(call["tokens_out"] for call in calls) == Usage().tokens_out * len(script.requests)
 
 
-@first
+@first_class
 def test_answers_are_repaired_by_findings_and_applied(
     product: Product, home: Path, script: Callable[..., Script]
 ) -> None:
@@ -51,7 +52,7 @@ def test_answers_are_repaired_by_findings_and_applied(
     assert RED in retry
 
 
-@first
+@first_class
 def test_a_copy_is_repaired_by_findings_and_applied(
     product: Product, home: Path, script: Callable[..., Script]
 ) -> None:

@@ -33,7 +33,8 @@ LONG: Final = json.dumps({"words": [f"word {number}" for number in range(15_200)
 class Case(msgspec.Struct, frozen=True, kw_only=True):
     """What the service does, and the kind that it is.
 
-    :param otherwise: where an agent tells it differently. :param slow: agents that only ``make test-agents`` asks.
+    :param otherwise: where an agent tells it differently. :param slow: agents that only ``make test-agents`` asks;
+        the default suite asks them through the product.
     """
 
     name: str
@@ -45,17 +46,17 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
 
 
 FAILURES: Final = (
-    Case(name="429", step=Fail(429, "rate_limit_error", "slow down"), kind="rate-limited"),
-    Case(name="500", step=Fail(500, "api_error", "it broke"), kind="overloaded"),
+    Case(name="429", step=Fail(429, "rate_limit_error", "slow down"), kind="rate-limited", slow=EVERY),
+    Case(name="500", step=Fail(500, "api_error", "it broke"), kind="overloaded", slow=EVERY),
     Case(name="529", step=Fail(529, "overloaded_error", "Overloaded"), kind="overloaded", slow=EVERY),
-    Case(name="401", step=Fail(401, "authentication_error", "no such key"), kind="auth"),
+    Case(name="401", step=Fail(401, "authentication_error", "no such key"), kind="auth", slow=EVERY),
     Case(name="403", step=Fail(403, "permission_error", "not for you"), kind="auth", slow=EVERY),
     Case(name="400", step=Fail(400, "invalid_request_error", "what is that"), kind="bad-request"),
-    Case(name="overflow", step=Overflow(), kind="context-overflow"),
+    Case(name="overflow", step=Overflow(), kind="context-overflow", slow=EVERY),
     Case(name="length", step=Say("half of an ans", "length"), kind="output-too-long", agents=FIRST),
-    Case(name="empty", step=Say(""), kind="malformed-output"),
+    Case(name="empty", step=Say(""), kind="malformed-output", slow=EVERY),
     Case(name="no-json", step=Garbled(), kind="bad-gateway"),
-    Case(name="truncated", step=Truncated(LONG, "body"), kind="bad-gateway"),
+    Case(name="truncated", step=Truncated(LONG, "body"), kind="bad-gateway", slow=EVERY),
     Case(
         name="broken",
         step=Truncated(LONG),
@@ -142,6 +143,7 @@ def test_a_fence_is_taken_off_and_prose_is_not(
     assert (caught.value.outcome, caught.value.failure_kind) == ("invalid-output", "malformed-output")
 
 
+@in_full
 @first
 def test_a_long_answer_is_whole(driver: Driver, model_server: ModelServer, script: Callable[..., Script]) -> None:
     """More than a pipe holds arrives to the last byte."""
@@ -172,6 +174,7 @@ def test_a_schema_reaches_the_model(driver: Driver, model_server: ModelServer, s
     assert "colour" in json.dumps([one.requests[0].body.get("tools"), one.requests[0].body.get("text")])
 
 
+@in_full
 @first
 def test_a_silent_service_ends_at_the_deadline(
     driver: Driver, model_server: ModelServer, script: Callable[..., Script]
