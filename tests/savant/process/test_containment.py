@@ -580,8 +580,7 @@ def test_a_fork_bomb_is_bounded(place: Place, level: Level) -> None:
         assert (ended.verdict, ended.signal) == ("signaled", signal.SIGKILL)
         assert "ran more than 32 processes" in ended.detail
     else:
-        assert ended.verdict == "timed-out"
-        assert ended.survivors <= 32
+        assert ended.verdict == "timed-out"  # how many there can be is counted by the next test
     assert ended.remaining == 0
     assert with_token(token) == []
 
