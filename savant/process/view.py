@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final
@@ -26,6 +27,7 @@ from savant.process.shebang import interpreter_words, script_head
 BASE_FOLDERS: Final = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
 """Parts of the system that every contained command sees anyway."""
 
+_BASE: Final = tuple(folder + "/" for folder in BASE_FOLDERS)
 _STORES: Final = ("/nix/store", "/gnu/store")
 """Folders of immutable packages that refer to each other by path: seen as a whole."""
 
@@ -65,7 +67,7 @@ _WITH_PROGRAMS: Final = ("lib", "lib64", "libexec", "versions", "installs")
 
 
 class Hidden(msgspec.Struct, frozen=True):
-    """What no command may see.
+    """What no command may see: absolute paths as text, each with a slash at its end.
 
     :param around: folders of which no mount may show all: neither they nor what is above them. Toolchains that lie
         deeper may be seen.
@@ -74,21 +76,21 @@ class Hidden(msgspec.Struct, frozen=True):
     :param secret: folders and files of which no mount may show anything.
     """
 
-    around: tuple[Path, ...] = ()
-    alone: tuple[Path, ...] = ()
-    secret: tuple[Path, ...] = ()
+    around: tuple[str, ...] = ()
+    alone: tuple[str, ...] = ()
+    secret: tuple[str, ...] = ()
 
     def is_shown_by(self, path: Path) -> bool:
         """Whether somebody who sees ``path`` and what is below it sees something that is hidden."""
-        real = Path(os.path.realpath(path))
-        return any(place.is_relative_to(real) for place in (*self.around, *self.alone, *self.secret)) or any(
-            real.is_relative_to(place) for place in self.secret
+        real = _slashed(os.path.realpath(path))
+        return real.startswith(self.secret) or any(
+            place.startswith(real) for places in (self.around, self.alone, self.secret) for place in places
         )
 
     def holds(self, path: Path) -> bool:
         """Whether a path lies in one of these places."""
         places = (*self.around, *self.alone, *self.secret)
-        return any(spelt.is_relative_to(place) for place in places for spelt in (path, Path(os.path.realpath(path))))
+        return _slashed(str(path)).startswith(places) or _slashed(os.path.realpath(path)).startswith(places)
 
 
 NOTHING_HIDDEN: Final = Hidden()
@@ -117,8 +119,12 @@ def hide(home: Path, *, repositories: Iterable[Path] = (), secret: Iterable[Path
     )
 
 
-def _both(paths: Iterable[Path]) -> tuple[Path, ...]:
-    return tuple(dict.fromkeys(place for path in paths for place in (path, Path(os.path.realpath(path)))))
+def _both(paths: Iterable[Path]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(_slashed(place) for path in paths for place in (str(path), os.path.realpath(path))))
+
+
+def _slashed(path: str) -> str:
+    return path if path.endswith("/") else path + "/"
 
 
 def confined(
@@ -163,10 +169,19 @@ def confined(
     stand_ins = [target for source, target in writable.items() if source != target]
     needed = [
         Mount(root, root)
-        for root in dict.fromkeys((*_roots_of(executables, search_path, hidden), *_path_roots(search_path, hidden)))
+        for root in _toolchains(executables, search_path, hidden)
         if not any(root.is_relative_to(place) for place in stand_ins)
     ]
     return Sandbox(level=offer_level, network=network, mounts=arranged((*given, *needed)))
+
+
+def _toolchains(executables: Iterable[Path], search_path: str, hidden: Hidden) -> Iterator[Path]:
+    """What was found before is not looked for again, only looked at: it must be there still, and show nothing."""
+    found = dict.fromkeys(_path_roots(search_path, hidden))
+    for executable in executables:
+        if executable.exists():
+            found |= dict.fromkeys(_roots(executable, search_path, hidden))
+    return (root for root in found if root.exists() and not hidden.is_shown_by(root))
 
 
 def containment_of(ended: Ended, *, network: bool) -> Containment | None:
@@ -203,12 +218,17 @@ def toolchain_roots(executable: Path, hidden: Hidden, *, search_path: str = DEFA
 
     :param executable: its absolute path. Every link on the way to the program counts, and for a script its interpreter.
     """
-    return tuple(dict.fromkeys(_roots_of((executable,), search_path, hidden)))
+    return tuple(dict.fromkeys(_roots_of(executable, search_path, hidden)))
 
 
-def _roots_of(executables: Iterable[Path], search_path: str, hidden: Hidden) -> Iterator[Path]:
+@lru_cache(maxsize=256)
+def _roots(executable: Path, search_path: str, hidden: Hidden) -> tuple[Path, ...]:
+    return toolchain_roots(executable, hidden, search_path=search_path)
+
+
+def _roots_of(executable: Path, search_path: str, hidden: Hidden) -> Iterator[Path]:
     seen: set[Path] = set()
-    waiting = list(executables)
+    waiting = [executable]
     while waiting:
         executable = waiting.pop(0)
         if executable in seen:
@@ -243,7 +263,7 @@ def _places(place: Path, hidden: Hidden) -> Iterator[Path]:
     """The roots of one path that leads to a program."""
     folder = place.parent
     environment = folder.parent
-    store = next((store for store in _STORES if place.is_relative_to(store)), None)
+    store = next((store for store in _STORES if str(place).startswith(store + "/")), None)
     if store is not None:
         yield Path(store)
     elif "node_modules" in place.parts[:-1]:
@@ -262,7 +282,7 @@ def _prefix(folder: Path, place: Path, hidden: Hidden) -> Iterator[Path]:
     """The folder above ``bin`` where it holds libraries, else the folder itself; what is hidden stays so."""
     above = folder.parent
     is_part = folder.name in _PROGRAMS and any((above / name).is_dir() for name in _WITH_PROGRAMS)
-    if any(folder.is_relative_to(repository) for repository in hidden.alone):
+    if _slashed(str(folder)).startswith(hidden.alone):
         yield from _shown(Path("/"), place, hidden)
     elif is_part and above != Path("/") and not hidden.is_shown_by(above):
         yield above
@@ -291,8 +311,13 @@ def _home_of(config: Path) -> Path | None:
     return None
 
 
-def _path_roots(search_path: str, hidden: Hidden) -> Iterator[Path]:
+@lru_cache(maxsize=64)
+def _path_roots(search_path: str, hidden: Hidden) -> tuple[Path, ...]:
     """The toolchains on a PATH that are nobody's private ones."""
+    return tuple(_roots_on(search_path, hidden))
+
+
+def _roots_on(search_path: str, hidden: Hidden) -> Iterator[Path]:
     for entry in dict.fromkeys(search_path.split(":")):
         folder = Path(os.path.normpath(entry))
         if entry.startswith("/") and not _is_base(folder) and folder.is_dir() and not hidden.holds(folder):
@@ -300,7 +325,7 @@ def _path_roots(search_path: str, hidden: Hidden) -> Iterator[Path]:
 
 
 def _is_base(path: Path) -> bool:
-    return any(path.is_relative_to(folder) for folder in BASE_FOLDERS)
+    return _slashed(str(path)).startswith(_BASE)
 
 
 def at_their_paths(*folders: Path) -> dict[Path, Path]:
