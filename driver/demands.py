@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import Final, Literal
+from typing import Final, Literal, assert_never
 
 import msgspec
 
@@ -69,11 +69,10 @@ def demands_of(
     :param project: those of them that the repository names.
     :param is_trusted: whether a person trusted these.
     """
-    demanded: SandboxLevel = sandbox.recipe if kind == "import" else getattr(sandbox, kind)
     untrusted = frozenset() if is_trusted else project.intersection(checks)
     return Demands(
         kind=kind,
-        provider=Demand(demanded, is_waived),
+        provider=Demand(provider_demand(sandbox, kind), is_waived),
         checks=MappingProxyType(
             {
                 name: Demand(max(sandbox.check, UNTRUSTED) if name in untrusted else sandbox.check, is_waived)
@@ -82,6 +81,19 @@ def demands_of(
         ),
         untrusted=frozenset(untrusted if sandbox.check < UNTRUSTED else ()),
     )
+
+
+def provider_demand(sandbox: Sandboxes, kind: CommandKind) -> SandboxLevel:
+    """What a policy demands for the commands of a kind of provider."""
+    match kind:
+        case "recipe" | "import":
+            return sandbox.recipe
+        case "command":
+            return sandbox.command
+        case "agent":
+            return sandbox.agent
+        case _:
+            assert_never(kind)
 
 
 class Offered(msgspec.Struct, frozen=True):

@@ -17,6 +17,7 @@ from driver import replay_decisions as decisions
 from driver import replay_session as session
 from driver.chain import chain_of
 from driver.replay_budgets import budgets_hold
+from driver.replay_containment import containment_holds
 from driver.replay_evidence import Evidence
 from savant.contracts.errors import PortError, RefusedInput, Unverifiable, VerificationError
 from savant.ledger.verify import VerificationReport
@@ -75,6 +76,7 @@ STEPS: Final[tuple[tuple[str, Callable[[Evidence], str]], ...]] = (
     ("budgets", budgets_hold),
     ("plan-review", session.reviews_follow),
     ("candidate", decisions.candidates_follow),
+    ("containment", containment_holds),
     ("evaluation", decisions.evaluations_follow),
     ("admission", decisions.decisions_follow),
     ("application", decisions.applications_agree),

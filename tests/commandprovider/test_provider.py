@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
@@ -14,6 +15,8 @@ from providerport.execute import BoundedObserver
 from providerport.port import NOTHING_USED, Call, ProviderFailure, Usage
 from runner.workspace import CandidateWorkspace
 from savant.contracts.document import Sealed
+from savant.process.port import Level
+from savant.process.posix import SupervisedRunner
 
 Make = Callable[..., Sealed[Request]]
 CallOf = Callable[..., Call]
@@ -163,13 +166,21 @@ def test_a_cancelled_call_starts_nothing(host: ToolHost, request_for: Make, call
     assert (caught.value.outcome, caught.value.failure_kind) == ("cancelled", "cancelled")
 
 
-def test_a_child_left_behind_is_ended_and_counted(host: ToolHost, request_for: Make, call_of: CallOf) -> None:
-    """A background child in a session of its own does not outlive the call, and the call says that there was one."""
+@pytest.mark.parametrize("level", ["S0", "S3"])
+def test_a_child_left_behind_is_ended_and_counted(
+    host: ToolHost, request_for: Make, call_of: CallOf, tmp_path: Path, level: Level
+) -> None:
+    """A background child in a session of its own does not outlive the call; where it can be counted, it is."""
     program = "subprocess.Popen(['sleep', '600'], start_new_session=True); answer(generation={})"
     call = call_of(request_for("generation"))
-    assert provider(host, program).execute(call).outcome == "completed"
-    assert getattr(call.observer, "survivors", 0) >= 1
+    with SupervisedRunner(tmp_path / "own", at_most=level) as processes:
+        if processes.level != level:
+            pytest.skip(f"sandbox level {level} cannot be had here, only {processes.level}")
+        made = provider(replace(host, processes=processes), program)
+        assert made.execute(call).outcome == "completed"
+    assert getattr(call.observer, "survivors", 0) >= (1 if level == "S0" else 0)
     assert getattr(call.observer, "remaining", None) == 0
+    assert getattr(call.observer, "containment", None).level == level
 
 
 def test_stderr_is_evidence_not_authority(host: ToolHost, request_for: Make, call_of: CallOf) -> None:
