@@ -184,6 +184,10 @@ def summary(history: RunHistory) -> dict[str, Any]:
         "reason": None if receipt is None else receipt.document.reason,
         "closed": history.is_closed,
         "played": _played(history),
+        "containment": {
+            "provider": _containment(history, "savant.providerport.receipt/v1"),
+            "checks": _containment(history, "savant.evaluator.result/v1"),
+        },
         "attempts": [
             {"number": a.document.number, "outcome": a.document.outcome, "failure_kind": a.document.failure_kind}
             for a in history.all(Attempt)
@@ -226,12 +230,21 @@ def summary(history: RunHistory) -> dict[str, Any]:
                 {"condition": a.condition, "by": a.by, "is_requester": a.is_requester}
                 for a in decision.document.acknowledged
             ],
+            "limitations": [limitation.text for limitation in decision.document.limitations],
         },
         "application": None
         if applied is None
         else {"digest": applied.digest, "disposition": applied.document.disposition},
         "verification": None if verification is None else verification.document.status,
     }
+
+
+def _containment(history: RunHistory, kind: str) -> dict[str, Any] | None:
+    """The weakest containment that commands behind documents of a kind had, None where none ran."""
+    from savant.contracts.containment import weakest
+
+    seen = weakest(entry.observed.containment for entry in history.entries if entry.kind == kind)
+    return None if seen is None else {"level": seen.level, "layers": list(seen.layers), "network": seen.network}
 
 
 def _played(history: RunHistory) -> str | None:
@@ -245,12 +258,16 @@ def _played(history: RunHistory) -> str | None:
 def show_lines(members: dict[str, Any]) -> Iterator[str]:
     """The summary for a person."""
     from savant.cli.cmd_usage import call_words
+    from savant.contracts.containment import level_words
 
     yield f"run {members['run'][:12]}  {members['disposition'] or 'interrupted'}  {members['reason'] or ''}".rstrip()
     yield f"  task: {members['objective']}"
     yield f"  base: {members['base_commit']}"
     if members["played"] is not None:
         yield f"  provider: {members['played']}"
+    for whose, seen in members["containment"].items():
+        if seen is not None:
+            yield f"  {whose}: sandbox {level_words(seen['level'])}; network: {seen['network']}"
     yield from (f"  {call_words(call)}" for call in members["calls"])
     for attempt, evaluation in zip_longest_lists(members["attempts"], members["evaluations"]):
         if attempt is not None:
@@ -264,6 +281,7 @@ def show_lines(members: dict[str, Any]) -> Iterator[str]:
     if members["decision"] is not None:
         yield f"  decision: {members['decision']['outcome']}"
         yield from (f"    {r['code']}  {r['path'] or ''}  {r['detail']}" for r in members["decision"]["reasons"])
+        yield from (f"    note: {text}" for text in members["decision"]["limitations"])
     if members["application"] is not None:
         yield f"  application: {members['application']['disposition']}"
     if members["verification"] is not None:

@@ -17,7 +17,7 @@ from msgspec import structs
 
 from admission.documents import Sandboxes
 from admission.policy import policy_toml, starter_policy
-from savant.contracts.containment import Containment
+from savant.contracts.containment import Containment, level_words
 from savant.contracts.envelope import parse_envelope
 from savant.ledger.record import parse_statement
 from savant.ledger.sqlitestore import SqliteStore
@@ -78,20 +78,25 @@ def test_every_receipt_says_what_contained_its_commands_and_no_document_does(sho
     shop.write("check.py", "import shop\n")
     shop.commit("something to import")
     flags = ("Change", *recipe(WRITES), "--must-pass", "/bin/sh -c true")
-    seen = {}
-    for word in ("full", "none"):
-        shop.contained(word)
-        ended = shop.run(*flags)
-        assert (ended.code, ended.json["limitations"]) == (0, shop.run(*flags).json["limitations"])
-        seen[word] = records(shop, ended.json["run"])
+    seen, told = {}, []
     kinds = ("savant.providerport.receipt/v1", "savant.runner.receipt/v1", "savant.evaluator.receipt/v1")
     for word, level, network in (("full", OFFERED[0], "none"), ("none", "S0", "open")):
+        shop.contained(word)
+        ended = shop.run(*flags)
+        assert ended.code == 0, ended.out
+        told.append(ended.json["limitations"])
+        seen[word] = records(shop, ended.json["run"])
         for kind in kinds:
             containments = [found for name, _, found in seen[word] if name == kind and found is not None]
             assert [(found.level, found.network) for found in containments] == [(level, network)], (word, kind)
             assert "session" in containments[0].layers
+        shown = shop.savant("show", ended.json["run"], "--format", "json").json
+        for whose in ("provider", "checks"):
+            assert (shown["containment"][whose]["level"], shown["containment"][whose]["network"]) == (level, network)
+        assert f"  checks: sandbox {level_words(level)}; network: {network}\n" in shop.savant("show").out
     meaning = [{(kind, digest) for kind, digest, _ in seen[word] if ".ledger." not in kind} for word in seen]
     assert meaning[0] == meaning[1]
+    assert told[0] == told[1]
 
 
 def test_commands_see_neither_home_nor_keys_nor_ledger_nor_repository(shop: Shop, home: Path, tmp_path: Path) -> None:
