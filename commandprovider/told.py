@@ -145,6 +145,7 @@ def _refuse_silence(profile: Profile, ended: Ended) -> NoReturn:
 
 
 def _kind_of(profile: Profile, problem: Problem) -> FailureKind:
+    """The kind by the error's members and its texts; some agents put the telling one into its data."""
     error = {"code": problem.code, "message": problem.message, "data": problem.data}
     event = {**error, "error": error}  # some agents report the same error where they speak no protocol
     members = {}
@@ -152,7 +153,9 @@ def _kind_of(profile: Profile, problem: Problem) -> FailureKind:
         if rule.where == "event":
             for value in values_at(event, rule.path):
                 members[rule.path] = _name(value)
-    return classify(profile, problem.message, members)
+    inner = _inner(problem)
+    text = f"{problem.message}\n{inner}" if inner else problem.message
+    return classify(profile, text, members)
 
 
 def _name(value: object) -> str:
@@ -162,8 +165,15 @@ def _name(value: object) -> str:
     return scalar_text(value) or ""
 
 
+def _inner(problem: Problem) -> str:
+    text = problem.data.get("message") if isinstance(problem.data, dict) else None
+    return text if isinstance(text, str) else ""
+
+
 def _words(problem: Problem) -> str:
-    return f"it answered with error {problem.code}: {problem.message}"
+    inner = _inner(problem)
+    more = f": {inner}" if inner and inner not in problem.message else ""
+    return f"it answered with error {problem.code}: {problem.message}{more}"
 
 
 def _refuse(kind: FailureKind, profile: Profile, what: str, ended: Ended) -> NoReturn:

@@ -27,6 +27,9 @@ OPENAI: Final = ("codex", "codex-acp", "opencode", "aider", "mini-swe-agent", "l
 LITELLM: Final = ("aider", "mini-swe-agent")
 """Agents whose model is named with its vendor."""
 
+KNOWN_TO_CODEX: Final = "gpt-5.3-codex"
+"""Its adapter prefixes what an unknown model says with a warning of its own."""
+
 
 def base_url(agent: str, url: str) -> str:
     """The base URL that an agent wants for a script."""
@@ -35,6 +38,8 @@ def base_url(agent: str, url: str) -> str:
 
 def model_of(agent: str) -> str:
     """The name that an agent wants for the model."""
+    if agent == "codex-acp":
+        return KNOWN_TO_CODEX
     return f"openai/{MODEL}" if agent in LITELLM else MODEL
 
 
