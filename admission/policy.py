@@ -7,7 +7,6 @@ Detection of secrets in added lines is not part of it yet.
 from __future__ import annotations
 
 import json
-import tomllib
 from collections.abc import Iterable
 from typing import Final, Literal
 
@@ -310,6 +309,8 @@ def read_policy(raw: bytes) -> Policy:
 
     :raises RefusedInput: ``refused.policy`` naming file, key and fix.
     """
+    import tomllib
+
     if len(raw) > MAX_POLICY_BYTES:
         raise refused_policy("the file", f"has {len(raw)} bytes; {MAX_POLICY_BYTES} are allowed")
     try:

@@ -6,7 +6,6 @@ pydantic reads what a person wrote, at this edge only; everything after it is a 
 from __future__ import annotations
 
 import shlex
-import tomllib
 from collections.abc import Sequence
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any, Final, Literal
@@ -211,6 +210,8 @@ def read_config(raw: bytes) -> ProjectConfig:
 
     :raises RefusedInput: ``refused.config`` naming file, key and fix.
     """
+    import tomllib
+
     try:
         data = tomllib.loads(raw.decode("utf-8"))
     except (ValueError, RecursionError) as error:  # not TOML, not UTF-8, a number of thousands of digits, deep nesting

@@ -32,8 +32,9 @@ def announce(
     output.progress(f"base {base.base_commit[:17]}  {provision.words}")
     for line in provision.warnings:
         output.progress(line)
-    for line in _not_part_of_base(bench, inputs):
-        output.progress(line)
+    if not output.quiet:  # it asks git three times
+        for line in _not_part_of_base(bench, inputs):
+            output.progress(line)
     hidden = hidden_from_checks(bench.places.environment, inputs.evaluator_policy.document.environment)
     if hidden:
         output.progress(f"not given to checks, because an agent's credential: {', '.join(hidden)}")

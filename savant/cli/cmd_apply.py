@@ -58,7 +58,6 @@ def apply(
         chosen = choose(bench, history)
         application, verified = apply_chosen(bench, chosen, place, on_mismatch, recorder)
         ending = disposition_of(application, verified)
-        _index(bench)
     code = exit_code(ending)
     receipt = application.receipt
     output.document(
@@ -282,10 +281,3 @@ def _new_place(bench: Workbench, run_id: str) -> Path:
     """``../<repository>-savant-<run>``: beside the checkout, never inside it."""
     root = bench.checkout or bench.repository.common_dir
     return root.parent / f"{root.name.removesuffix('.git')}-savant-{run_id[:8]}"
-
-
-def _index(bench: Workbench) -> None:
-    from savant.cli.lookup import ledger_store, update_index
-
-    with ledger_store(bench) as store:
-        update_index(bench, store)

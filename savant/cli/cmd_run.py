@@ -245,8 +245,6 @@ def _governed(
     from savant.contracts.errors import UsageError
 
     mode: Literal["off", "record", "enforce"] = flags["ledger_mode"]
-    if mode != "off":
-        bench.database.position()  # a database that cannot be used is said before anything is spent
     if mode == "off" and flags["apply_to"]:
         raise UsageError(
             "usage.off-apply", "Nothing can be applied in ledger mode off.", fix="Leave --ledger-mode out."
@@ -285,8 +283,6 @@ def _governed(
         )
         apply = _applier(bench, flags, recorder)
         result = run_whole(inputs, ports, apply)
-        if opened is not None:
-            _index(bench, output)
     return result, run_id
 
 
@@ -296,18 +292,6 @@ def _applier(bench: Workbench, flags: dict[str, Any], recorder: Recorder) -> App
     from savant.cli.applying import applier
 
     return applier(bench, flags["apply_to"], flags["on_mismatch"], recorder)
-
-
-def _index(bench: Workbench, output: Output) -> None:
-    """Bring the run database up to the end of the ledger. The run is over and recorded: a failure only delays it."""
-    from savant.cli.lookup import ledger_store, update_index
-    from savant.contracts.errors import SavantError
-
-    try:
-        with ledger_store(bench) as store:
-            update_index(bench, store)
-    except SavantError as error:
-        output.progress(f"the run is recorded, but not listed yet: {error.message} {error.fix}".rstrip())
 
 
 @contextmanager

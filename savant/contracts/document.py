@@ -15,16 +15,19 @@ import functools
 import itertools
 import re
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Final, Generic, TypeVar
+from types import NoneType, UnionType
+from typing import TYPE_CHECKING, Annotated, Any, Final, Generic, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import msgspec
-from msgspec import inspect
 
 from savant.contracts import canonical
 from savant.contracts.canonical import MAX_INTEGER
 from savant.contracts.digest import digest
 from savant.contracts.errors import InternalError, RefusedInput, VerificationError
 from savant.contracts.scalars import SET_MARK, set_key
+
+if TYPE_CHECKING:
+    from msgspec import inspect
 
 MAX_DOCUMENT_BYTES: Final = 64 * 1024 * 1024
 """Acceptance refuses larger inputs before it parses them."""
@@ -125,51 +128,58 @@ Check = Callable[[Any], None]
 def set_check(type_: type[msgspec.Struct]) -> Check | None:
     """The check of every set in values of this type, or None when the type holds none.
 
-    :raises InternalError: ``internal.open-type``, ``internal.recursive-type``, ``internal.union``.
+    :raises InternalError: ``internal.recursive-type``, ``internal.union``.
     """
-    try:
-        info = inspect.type_info(type_)
-    except TypeError as error:
-        raise InternalError("internal.open-type", f"{type_.__name__}: {error}") from error
-    return _compile(info, ())
+    return _struct_check(type_, ())
 
 
-def _compile(info: inspect.Type, above: tuple[type, ...]) -> Check | None:
-    match info:
-        case inspect.Metadata():
-            inner = _compile(info.type, above)
-            if info.extra is not None and info.extra.get(SET_MARK):
-                return _both(inner, _is_set)
-            return inner
-        case inspect.VarTupleType() | inspect.ListType():
-            item = _compile(info.item_type, above)
-            return None if item is None else functools.partial(_each, item)
-        case inspect.UnionType():
-            checks = [(t, c) for t in info.types if (c := _compile(t, above)) is not None]
-            if not checks:
-                return None
-            if all(t is checks[0][0] or isinstance(t, inspect.NoneType) for t in info.types):
-                return functools.partial(_unless_none, checks[0][1])
-            return functools.partial(_by_class, {_struct_class(t): c for t, c in checks})
-        case inspect.StructType():
-            if info.cls in above:
-                raise InternalError("internal.recursive-type", f"{info.cls.__name__} contains itself.")
-            checks_by_field = {
-                field.name: check
-                for field in info.fields
-                if (check := _compile(field.type, (*above, info.cls))) is not None
-            }
-            return functools.partial(_fields, checks_by_field) if checks_by_field else None
-        case _:
+_struct_checks: Final[dict[type, Check | None]] = {}
+"""By class, because most parts stand in many documents."""
+
+
+def _struct_check(type_: type, above: tuple[type, ...]) -> Check | None:
+    if type_ in above:
+        raise InternalError("internal.recursive-type", f"{type_.__name__} contains itself.")
+    if type_ not in _struct_checks:
+        hints = get_type_hints(type_, include_extras=True)
+        checks = {
+            name: check
+            for name in type_.__struct_fields__  # type: ignore[attr-defined]
+            if (check := _check_of(hints[name], (*above, type_))) is not None
+        }
+        _struct_checks[type_] = functools.partial(_fields, checks) if checks else None
+    return _struct_checks[type_]
+
+
+def _check_of(hint: Any, above: tuple[type, ...]) -> Check | None:
+    """The check of one annotation; only what can hold a set or a struct is looked into."""
+    if isinstance(hint, type) and issubclass(hint, msgspec.Struct):
+        return _struct_check(hint, above)
+    origin = get_origin(hint)
+    if origin is Annotated:
+        inner = _check_of(hint.__origin__, above)
+        is_set = any(isinstance(meta, msgspec.Meta) and (meta.extra or {}).get(SET_MARK) for meta in hint.__metadata__)
+        return _both(inner, _is_set) if is_set else inner
+    if origin is tuple or origin is list:
+        item = _check_of(get_args(hint)[0], above)
+        return None if item is None else functools.partial(_each, item)
+    if origin is Union or origin is UnionType:
+        members = get_args(hint)
+        checks = [(member, check) for member in members if (check := _check_of(member, above)) is not None]
+        if not checks:
             return None
+        if all(member is checks[0][0] or member is NoneType for member in members):
+            return functools.partial(_unless_none, checks[0][1])
+        return functools.partial(_by_class, {_struct_class(member): check for member, check in checks})
+    return None
 
 
-def _struct_class(info: inspect.Type) -> type:
-    while isinstance(info, inspect.Metadata):
-        info = info.type
-    if not isinstance(info, inspect.StructType):
+def _struct_class(hint: Any) -> type:
+    while get_origin(hint) is Annotated:
+        hint = hint.__origin__
+    if not (isinstance(hint, type) and issubclass(hint, msgspec.Struct)):
         raise InternalError("internal.union", "A union of sets must be a union of structs.")
-    return info.cls
+    return hint
 
 
 def _both(first: Check | None, second: Check) -> Check:
@@ -216,12 +226,20 @@ def check_type(type_: type[msgspec.Struct]) -> None:
         ``internal.recursive-type`` for a type that contains itself; ``internal.union`` for a set in a union with
         anything but null or structs.
     """
+    from msgspec import inspect
+
     set_check(type_)  # also proves that no type contains itself, so that the walk below ends
-    for where, problem in _problems(inspect.type_info(type_), type_.__name__):
+    try:
+        info = inspect.type_info(type_)
+    except TypeError as error:
+        raise InternalError("internal.open-type", f"{type_.__name__}: {error}") from error
+    for where, problem in _problems(info, type_.__name__):
         raise InternalError("internal.open-type", f"{where}: {problem}")
 
 
 def _problems(info: inspect.Type, where: str) -> Iterator[tuple[str, str]]:
+    from msgspec import inspect
+
     match info:
         case inspect.Metadata():
             yield from _problems(info.type, where)

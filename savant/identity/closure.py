@@ -15,7 +15,6 @@ A record applies when its patterns may meet the task's scope; in doubt it applie
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
@@ -98,6 +97,8 @@ def read_records(path: bytes, raw: bytes) -> list[GovernanceRecord]:
 
     :raises RefusedInput: ``refused.record``.
     """
+    import tomllib
+
     source = to_text(path)
     if len(raw) > MAX_RECORD_BYTES:
         raise _refused(source, "the file", f"has {len(raw)} bytes; {MAX_RECORD_BYTES} are allowed")

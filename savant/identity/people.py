@@ -12,7 +12,6 @@ Where there is no such file nobody is listed, and the name in an acknowledgement
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final
 
@@ -55,6 +54,8 @@ def read_people(raw: bytes) -> People:
 
     :raises RefusedInput: ``refused.people`` naming file, key and fix.
     """
+    import tomllib
+
     if len(raw) > MAX_PEOPLE_BYTES:
         raise refused_people("the file", f"has {len(raw)} bytes; {MAX_PEOPLE_BYTES} are allowed")
     try:

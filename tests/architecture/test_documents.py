@@ -26,6 +26,7 @@ def declared(sources: Mapping[Path, ast.Module]) -> dict[str, type[Document]]:
 def test_the_command_knows_every_declared_kind(sources: Mapping[Path, ast.Module]) -> None:
     """No package's documents were forgotten, and each kind names the package that declares it."""
     known = registry()
+    known.check()
     assert {kind: known[kind] for kind in known} == declared(sources)
     for kind, type_ in declared(sources).items():
         package = type_.__module__.removesuffix(".documents").removeprefix("savant.")

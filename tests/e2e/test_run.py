@@ -164,6 +164,7 @@ def test_an_unwritable_ledger_stops_the_run_under_enforce(shop: Shop) -> None:
 def test_runs_show_and_the_index_is_rebuilt(shop: Shop) -> None:
     """The index of runs is rebuilt from the ledger when it is gone."""
     run = shop.admitted()
+    assert shop.savant("runs").code == 0
     (shop.path / ".git" / "savant" / "runs.db").unlink()
     listed = shop.savant("runs", "--format", "json").json["runs"]
     assert [(row["run"], row["disposition"]) for row in listed] == [(run, "admitted")]

@@ -170,7 +170,7 @@ def test_the_size_is_checked_before_the_kind_is_read(monkeypatch: pytest.MonkeyP
 
 
 def test_a_kind_is_declared_once_and_well_formed() -> None:
-    """Two types of one kind, an open type and a class without a kind cannot be registered."""
+    """Two types of one kind and a class without a kind cannot be registered; an open type does not pass the check."""
     twin = msgspec.defstruct("Twin", [("text", str)], bases=(Note,), frozen=True, kw_only=True)
     open_ = msgspec.defstruct(
         "Open", [("size", int)], bases=(Document,), frozen=True, kw_only=True, tag="savant.test.open/v1"
@@ -183,6 +183,6 @@ def test_a_kind_is_declared_once_and_well_formed() -> None:
     ]
     for types, code in cases:
         with pytest.raises(InternalError) as refused:
-            Registry(types)
+            Registry(types).check()
         assert refused.value.code == code
     assert len(Registry(())) == 0
