@@ -13,7 +13,7 @@ from typing import Final
 
 import msgspec
 
-from commandprovider.profiles.model import Profile
+from commandprovider.profiles.model import Probe, Profile
 from commandprovider.tool import GRACE_MS, ToolHost
 from savant.contracts import canonical
 from savant.contracts.digest import digest
@@ -21,7 +21,7 @@ from savant.contracts.errors import PortError
 from savant.files.paths import to_text
 from savant.process.environment import allowed_environment, resolve_executable
 from savant.process.identity import executable_digest
-from savant.process.port import Command, Limits
+from savant.process.port import Channel, Command, Limits
 from savant.process.view import at_their_paths, confined
 
 PROBE_BYTES: Final = 64 * 1024
@@ -126,29 +126,30 @@ def probe_version(profile: Profile, located: Located, host: ToolHost) -> str:
     probe = profile.probe
     with host.private_directory("probe-") as home:
         (home / "tmp").mkdir(mode=0o700)
-        ended = host.processes.run(
-            Command(
-                argv=(str(located.executable), *probe.argv),
-                cwd=home,
-                env=allowed_environment({}, (), home, home / "tmp", {"PATH": host.search_path}),
-                limits=Limits(
-                    wall_ms=probe.deadline_ms, stdout_bytes=PROBE_BYTES, stderr_bytes=PROBE_BYTES, grace_ms=GRACE_MS
-                ),
-                stdin=probe.stdin.encode(),
-                sandbox=confined(
-                    host.processes.level,
-                    "S0",
-                    network=False,
-                    writable=at_their_paths(home),
-                    executables=(located.executable,),
-                    read_only=host.sight.read_only,
-                    search_path=host.search_path,
-                    hidden=host.sight.hidden,
-                ),
-            )
+        command = Command(
+            argv=(str(located.executable), *probe.argv),
+            cwd=home,
+            env=allowed_environment({}, (), home, home / "tmp", {"PATH": host.search_path}),
+            limits=Limits(
+                wall_ms=probe.deadline_ms, stdout_bytes=PROBE_BYTES, stderr_bytes=PROBE_BYTES, grace_ms=GRACE_MS
+            ),
+            sandbox=confined(
+                host.processes.level,
+                "S0",
+                network=False,
+                writable=at_their_paths(home),
+                executables=(located.executable,),
+                read_only=host.sight.read_only,
+                search_path=host.search_path,
+                hidden=host.sight.hidden,
+            ),
         )
+        if probe.stdin:
+            ended = host.processes.converse(command, lambda channel: _ask(channel, probe))
+        else:
+            ended = host.processes.run(command)
     said = ended.stdout.decode("utf-8", "replace")
-    is_over = ended.verdict == "exited" or (ended.verdict == "timed-out" and probe.stdin != "")
+    is_over = ended.verdict == "exited" or (ended.verdict == "signaled" and probe.stdin != "")
     found = re.search(probe.pattern, said, re.MULTILINE) if is_over else None
     if found is None:
         how = ended.verdict if ended.verdict != "exited" else f"exit status {ended.exit_status}"
@@ -159,6 +160,15 @@ def probe_version(profile: Profile, located: Located, host: ToolHost) -> str:
             fix=f"Install a tested version: {profile.install}",
         )
     return found["version"]
+
+
+def _ask(channel: Channel, probe: Probe) -> None:
+    """Ask an agent that says its version in a conversation; what it says is read when it has ended."""
+    channel.send(probe.stdin.strip().encode())
+    while channel.is_open:
+        line = channel.receive(probe.deadline_ms)
+        if line is not None and re.search(probe.pattern, line.decode("utf-8", "replace")):
+            return
 
 
 def _first_line(stdout: str, stderr: bytes) -> str:

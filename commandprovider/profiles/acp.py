@@ -77,7 +77,7 @@ CODEX_ACP: Final = Profile(
     tier="first-class",
     executable="codex-acp",
     native=Native("@zed-industries/codex-acp", "@zed-industries/codex-acp-{os}-{arch}/bin/codex-acp"),
-    probe=Probe((), INFO, ("0.16", "0.17"), INITIALIZE, deadline_ms=5_000),
+    probe=Probe((), INFO, ("0.16", "0.17"), INITIALIZE),
     answer=None,
     workspace=None,
     acp=Invocation(

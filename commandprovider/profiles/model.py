@@ -217,7 +217,7 @@ class Probe(msgspec.Struct, frozen=True):
     :param pattern: its group ``version`` is two or three numbers with dots; searched in standard output.
     :param tested: the release line that was tested: its first version that was, and the first one after the line. The
         golden files name the exact versions.
-    :param stdin: what it is asked on standard input; an agent that does not end after its answer is ended.
+    :param stdin: the line that it is asked in a conversation; empty for an agent that prints its version and ends.
     :param deadline_ms: how long it may take.
     """
 
