@@ -110,10 +110,11 @@ PLAIN_SIGHT: Final = Sight()
 def hide(home: Path, *, repositories: Iterable[Path] = (), secret: Iterable[Path] = ()) -> Hidden:
     """What is hidden of a person: the home with its keys and credentials, repositories, and what the caller adds.
 
-    Every place counts under the path it is given as and under its real one.
+    Every place counts under the path it is given as and under its real one. A home that is ``/`` (users of containers)
+    is never shown, and is no reason to hide what lies in it.
     """
     return Hidden(
-        _both(home / name for name in _CROWDED),
+        _both(home / name for name in _CROWDED if name or home != Path("/")),
         _both(repositories),
         _both([*(home / name for name in _PRIVATE), *secret]),
     )

@@ -168,6 +168,23 @@ def test_in_a_home_a_toolchain_shrinks_until_nothing_that_is_kept_is_in_it(place
     assert toolchain_roots(program(home / ".ssh/tool"), hidden) == ()
 
 
+def test_a_home_that_is_the_root_hides_no_toolchain(place: Path) -> None:
+    """Keys below it stay hidden, the root itself is never shown, and tools on the PATH are seen."""
+    (place / "sdk/bin").mkdir(parents=True)
+    made = confined(
+        "S3",
+        "S0",
+        network=False,
+        writable={},
+        executables=(),
+        search_path=f"{place}/sdk/bin",
+        hidden=hide(Path("/")),
+    )
+    assert made.mounts == (Mount(place / "sdk/bin", place / "sdk/bin"),)
+    for path in (Path("/"), Path("/.ssh")):
+        assert hide(Path("/")).is_shown_by(path)
+
+
 def test_in_a_repository_a_program_is_seen_alone(place: Path) -> None:
     """Its environment may be reused; what lies beside a script of it is not seen."""
     repository = place / "repo"
