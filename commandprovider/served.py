@@ -45,8 +45,6 @@ class ServedFiles:
         self._workspace = workspace
         self._copy = copy
         self._is_hidden = is_hidden
-        self.written: set[bytes] = set()
-        """The paths that were written with something new."""
 
     @property
     def is_writable(self) -> bool:
@@ -107,7 +105,6 @@ class ServedFiles:
         if workspace.mode(raw) in ("regular", "executable") and workspace.read(raw) == data:
             return
         workspace.write(raw, data)
-        self.written.add(raw)
         if self._copy is not None:
             with open_root(self._copy) as root:
                 above = parents(raw)
