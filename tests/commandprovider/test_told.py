@@ -1,4 +1,4 @@
-"""What an agent told over the protocol, judged: only a turn that it ended well counts, unless its process was stopped."""
+"""What an agent told over the protocol, judged: only a turn that it ended well counts, and no call that was stopped."""
 
 from __future__ import annotations
 
@@ -99,6 +99,17 @@ def test_the_end_of_a_silent_process_is_explained_by_the_profile() -> None:
 def test_gemini_names_its_failures_by_the_status(code: int, expected: str) -> None:
     """The code of an error is the status of HTTP, as in its own envelope."""
     assert kind(Told(problem=Problem(code, "x", None)), ended(), GEMINI) == expected
+
+
+def test_a_variant_with_details_is_known_by_its_name() -> None:
+    """Codex tells some failures as an object with one member, named like the failure; others as a mere name."""
+    for info, expected in (
+        ({"http_connection_failed": {"status": 1}}, "network"),
+        ("unauthorized", "auth"),
+        ({}, "crash"),
+    ):
+        problem = Problem(-32603, "x", {"codex_error_info": info})
+        assert kind(Told(problem=problem), ended(), PROFILES["codex-acp"]) == expected
 
 
 def test_usage_is_what_was_told() -> None:
