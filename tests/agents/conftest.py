@@ -15,9 +15,9 @@ from tests.agents.modelserver import ModelServer
 from tests.agents.product import Product, person_of
 from tests.agents.rawkit import Driver
 from tests.agents.script import Planned, Script
-from tests.e2e.conftest import Shop, home, shop, tool
+from tests.e2e.conftest import Shop, home, shop
 
-__all__ = ["home", "shop", "tool"]
+__all__ = ["home", "shop"]
 
 
 @pytest.fixture(scope="session")
@@ -66,9 +66,7 @@ def driver(agent: Installed, runner: SupervisedRunner, tmp_path: Path) -> Driver
 
 
 @pytest.fixture
-def product(
-    agent: Installed, shop: Shop, model_server: ModelServer, tool: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
-) -> Product:
+def product(agent: Installed, shop: Shop, model_server: ModelServer, monkeypatch: pytest.MonkeyPatch) -> Product:
     """The agent behind the command line."""
     person_of(agent, shop.root, monkeypatch)
-    return Product(shop, agent, model_server, tool)
+    return Product(shop, agent, model_server)
