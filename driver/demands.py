@@ -137,4 +137,5 @@ def _shortfalls(demands: Demands, offered: Offered) -> Iterator[Shortfall]:
     ]
     if short:
         names = ", ".join(name for name, _ in short)
-        yield Shortfall(f"checks and formatters ({names})", max(level for _, level in short), offered.checks)
+        most: SandboxLevel = max(level for _, level in short)
+        yield Shortfall(f"checks and formatters ({names})", most, offered.checks)

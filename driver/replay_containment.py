@@ -67,7 +67,7 @@ def _seen(evidence: Evidence) -> Iterator[_Seen]:
             case EvaluatorResult() if containment is not None:
                 yield _Seen(entry, containment, sandbox.check, says_so=says_shortfall(document.limitations))
             case RunnerReceipt() if containment is not None:
-                demanded = min(provider, sandbox.check)
+                demanded: SandboxLevel = min(provider, sandbox.check)
                 yield _Seen(entry, containment, demanded, says_so=says_shortfall(document.limitations))
             case _:
                 pass
