@@ -130,12 +130,10 @@ def waived(demands: Demands, offered: Offered) -> Limitation | None:
 def _shortfalls(demands: Demands, offered: Offered) -> Iterator[Shortfall]:
     if demands.provider.level > offered.provider:
         yield Shortfall(f"the {demands.kind}", demands.provider.level, offered.provider)
-    short = [
-        (name, demand.level)
+    short: dict[str, SandboxLevel] = {
+        name: demand.level
         for name, demand in sorted(demands.checks.items())
         if demand.level > offered.checks and name not in demands.untrusted
-    ]
+    }
     if short:
-        names = ", ".join(name for name, _ in short)
-        most: SandboxLevel = max(level for _, level in short)
-        yield Shortfall(f"checks and formatters ({names})", most, offered.checks)
+        yield Shortfall(f"checks and formatters ({', '.join(short)})", max(short.values()), offered.checks)
