@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-HEAVY = ("pydantic", "pydantic_core", "git", "gitdb", "cryptography", "rich")
+HEAVY = ("acp", "pydantic", "pydantic_core", "git", "gitdb", "cryptography", "rich")
 """Third parties that no package may load by being imported."""
 
 DENIED_AT_START = (

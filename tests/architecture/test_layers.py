@@ -19,6 +19,8 @@ BREACHES = (
     ("click", "runner/breach.py", "import click"),
     ("blake3", "savant/store/breach.py", "import blake3"),
     ("cryptography", "driver/breach.py", "import cryptography.hazmat.primitives"),
+    ("acp", "commandprovider/breach.py", "import acp.schema"),
+    ("pydantic-commandprovider", "commandprovider/input.py", "import pydantic"),
     ("git", "evaluator/breach.py", "import git"),
     ("pydantic", "providerport/breach.py", "import pydantic"),
 )
