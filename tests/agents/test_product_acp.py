@@ -14,7 +14,7 @@ from tests.agents.script import Asked, Fail, Say, Script, Structured, Use
 from tests.agents.toolbox import Edit, Read
 from tests.e2e.conftest import git
 
-pytestmark = [pytest.mark.slow, pytest.mark.e2e]
+pytestmark = [pytest.mark.slow, pytest.mark.e2e, pytest.mark.timeout(300)]
 
 REST: Final = ("claude-acp", "codex-acp", "opencode")
 speaking = pytest.mark.parametrize(
