@@ -112,6 +112,7 @@ def isolate(
     *,
     wanted: tuple[str, ...] = (),
     seen_at: Path | None = None,
+    hides_checkout: bool = False,
 ) -> Isolation:
     """Prove that an interpreter imports the copy's modules from the copy.
 
@@ -119,6 +120,7 @@ def isolate(
     :param wanted: folders of the copy that the tool expects on its path, as ``python -m`` does the working directory.
     :param seen_at: the path at which the interpreter sees the copy, where that is not its own: the checkout's, with
         the toolchain's folders over it and nothing else of the checkout.
+    :param hides_checkout: the checkout is there, and nothing of it but the toolchain's folders can be read.
     """
     grounds = grounds_of(surface, seen_at, absent, toolchain)
     paths = list(wanted)
@@ -126,6 +128,9 @@ def isolate(
     gone: dict[str, str] = {}
     answer = _asked(ask, interpreter, names, paths)
     mirrored = [] if answer is None else _mirrored(answer, grounds)
+    if answer is not None and hides_checkout:
+        # What lies there is not found, and is not elsewhere either: the copy's folders stand in for unreadable ones.
+        paths = [*dict.fromkeys(str(surface / root) for root in _imported_from(answer.path, answer, grounds)), *paths]
     if grounds.checkout is not None and mirrored:
         names = {**module_names(surface, mirrored), **names}
         there = {} if grounds.is_moved else module_names(grounds.checkout, mirrored, without=grounds.kept)
@@ -169,6 +174,10 @@ def _mirrored(answer: _Answer, grounds: Grounds) -> list[str]:
         parts = urlsplit(url)
         if parts.scheme == "file":
             holders += [os.path.join(unquote(parts.path), root) for root in SOURCE_ROOTS]  # noqa: PTH118
+    return _imported_from(holders, answer, grounds)
+
+
+def _imported_from(holders: Iterable[str], answer: _Answer, grounds: Grounds) -> list[str]:
     found = (grounds.root_of(holder, answer.prefix) for holder in holders if holder.startswith("/"))
     return [*dict.fromkeys("" if str(place) == "." else str(place) for place in found if place is not None)]
 

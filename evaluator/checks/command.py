@@ -146,7 +146,14 @@ def _isolated(check: CheckPlace, paths: frozenset[str]) -> Mapping[str, str] | s
     environment: Mapping[str, str] = {}
     for interpreter in interpreters:
         isolation = isolate(
-            interpreter, check.surface, check.ask, toolchain, check.absent, wanted=wanted, seen_at=check.stands_for
+            interpreter,
+            check.surface,
+            check.ask,
+            toolchain,
+            check.absent,
+            wanted=wanted,
+            seen_at=check.stands_for,
+            hides_checkout=check.level in {"S1", "S2"},
         )
         if isolation.problem is not None:
             return isolation.problem

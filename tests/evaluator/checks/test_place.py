@@ -26,6 +26,25 @@ def shell(script: str) -> EvaluatorConfig:
     return config_of("sh", argv=("sh", "-c", script), rule="all-pass", result_format="exit-status", report_path=None)
 
 
+@pytest.fixture(params=["S0", "S1", "S2"])
+def beside(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Project]:
+    """A project whose checks run beside the checkout."""
+    with bench(tmp_path, FILES, request.param) as made:
+        require_level(made.processes, request.param)
+        yield Project(made)
+
+
+@pytest.mark.parametrize("how", INSTALLS)
+def test_beside_the_checkout_the_candidate_is_judged_too(beside: Project, how: str) -> None:
+    """Also where nothing of the checkout can be read, so that an editable install leads nowhere."""
+    INSTALLS[how](beside)
+    assert status(beside.measure(CANDIDATE)) == "passed"
+    assert status(beside.measure({"src/app/inner.py": "x = 1\n"})) == "failed"
+    removed: dict[str, str | None] = {"tests/test_app.py": "import old\n\n\ndef test_old():\n    pass\n"}
+    assert status(beside.measure(removed)) == "passed"
+    assert status(beside.measure({**removed, "src/old.py": None})) == "failed"
+
+
 @pytest.fixture(params=IN_PLACE)
 def project(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Project]:
     """A project whose checks run in the checkout's place."""
