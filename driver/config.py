@@ -165,10 +165,14 @@ def built_in_checks(forbidden: Sequence[str]) -> tuple[EvaluatorConfig, ...]:
     return (scope, paths)
 
 
-def evaluator_policy(config: ProjectConfig, extra_checks: Sequence[EvaluatorConfig]) -> EvaluatorPolicy:
+def evaluator_policy(
+    config: ProjectConfig, extra_checks: Sequence[EvaluatorConfig], *, network: bool = False
+) -> EvaluatorPolicy:
     """The evaluator policy of a run: built-ins, the project's checks, and the person's, which only tighten.
 
     A check of the person whose name is taken by another check runs beside it, under the name with a number.
+
+    :param network: whether the person lets checks use the network; a project cannot.
     """
     known = {check.id: check for check in (*built_in_checks(config.forbidden), *config.checks)}
     for check in extra_checks:
@@ -180,6 +184,7 @@ def evaluator_policy(config: ProjectConfig, extra_checks: Sequence[EvaluatorConf
         evaluators=as_set(known.values()),
         toolchain=as_set(config.toolchain),
         environment=as_set(config.environment),
+        network="open" if network else "none",
         recommendations=(),
         normalisers=config.normalisers,
         max_findings=MAX_FINDINGS,

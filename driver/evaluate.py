@@ -52,6 +52,7 @@ def evaluate_candidate(run: Run) -> RunDisposition | None:
             toolchain=Toolchain(ports.checkout, policy.document.toolchain, ports.search_path),
             ambient=ports.ambient,
             environment=policy.document.environment,
+            network=policy.document.network == "open",
             cancellation=ports.cancellation,
             sight=ports.sight,
             demands=inputs.demands.checks,

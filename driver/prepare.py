@@ -48,6 +48,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     deadline_ms: int = DEFAULT_DEADLINE_MS
     ledger_mode: Literal["off", "record", "enforce"] = "enforce"
     allow_unsandboxed: bool = False
+    check_network: bool = False
 
 
 class Rules(msgspec.Struct, frozen=True):
@@ -114,7 +115,7 @@ def prepare(
     graph = graph_identity(base.base_commit)
     records = [path for path in snapshot.paths() if is_record_path(path)]
     closure = closure_identity(task, [(path, snapshot.read(path)) for path in records])
-    judged = evaluator_policy(rules.config, asked.checks)
+    judged = evaluator_policy(rules.config, asked.checks, network=asked.check_network)
     verify_policy(judged)
     judging: Sealed[EvaluatorPolicy] = seal(judged)
     driving: Sealed[DriverPolicy] = seal(

@@ -73,12 +73,14 @@ class Policy(Document, frozen=True, kw_only=True, tag="savant.evaluator.policy/v
     """How candidates are judged, precommitted in the session.
 
     ``toolchain`` names directories of the checkout (``.venv``, ``node_modules``) that evaluators may reuse;
-    ``environment`` the names they may see; the two finding limits bound what reaches the next request.
+    ``environment`` the names they may see; ``network`` whether their commands may use the network, which only a person
+    can open; the two finding limits bound what reaches the next request.
     """
 
     evaluators: Set[EvaluatorConfig]
     toolchain: Set[PathText]
     environment: Set[Name]
+    network: Literal["open", "none"]
     recommendations: Set[ClassRule]
     normalisers: tuple[NormaliserConfig, ...]
     max_findings: Count

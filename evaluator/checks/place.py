@@ -39,6 +39,7 @@ NO_DEMAND: Final = Demand()
 class CommandHost(msgspec.Struct, frozen=True):
     """What command evaluators may use of the machine.
 
+    :param network: whether their commands may use the network.
     :param sight: what they see of the person's machine.
     :param demands: the least containment of each evaluator, by its id; nothing is demanded of others.
     """
@@ -49,6 +50,7 @@ class CommandHost(msgspec.Struct, frozen=True):
     ambient: Mapping[str, str]
     environment: tuple[str, ...]
     cancellation: Cancellation
+    network: bool = False
     sight: Sight = PLAIN_SIGHT
     demands: Mapping[str, Demand] = MappingProxyType({})
 
@@ -181,7 +183,7 @@ class CheckPlace(msgspec.Struct, frozen=True):
         sandbox = confined(
             self.level,
             host.demand(self.config.id).minimum,
-            network=False,
+            network=host.network,
             writable={self.surface: self.seen_at, self.home: self.home},
             executables=(Path(argv[0]), *(folder / "bin" / "python" for folder in reused)),
             read_only=(*reused, self.absent, *host.sight.read_only),
@@ -193,7 +195,7 @@ class CheckPlace(msgspec.Struct, frozen=True):
             argv=argv, cwd=self.seen_at, env=self.environment(extra), limits=limits, stdin=stdin, sandbox=sandbox
         )
         ended = host.processes.run(command, host.cancellation)
-        self.seen.append(containment_of(ended, network=False))
+        self.seen.append(containment_of(ended, network=host.network))
         return ended
 
     def ask(self, interpreter: Interpreter, stdin: bytes, extra: Mapping[str, str]) -> bytes | None:

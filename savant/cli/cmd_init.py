@@ -205,7 +205,7 @@ def _sandbox(bench: Workbench) -> Iterator[Finding]:
     from savant.contracts.containment import level_words
 
     offer = bench.processes.offer()
-    detail = f"{offer_words(offer)}; {network_words(offer, is_open=False)}"
+    detail = f"{offer_words(offer)}; {network_words(offer, ())}"
     is_enough = offer.level >= SANDBOXES.agent
     yield Finding(
         "sandbox", is_enough, detail, f"Agents need {level_words(SANDBOXES.agent)}; recipes run.", needed=False

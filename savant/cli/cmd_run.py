@@ -60,6 +60,7 @@ if TYPE_CHECKING:
 @click.option("--reports-usage", is_flag=True, help="Every answer of the command tells the tokens that it used.")
 @click.option("--env", "provider_env", multiple=True, metavar="NAME", help="A variable the provider may see.")
 @click.option("--provider-network", is_flag=True, help="The provider's command may use the network (default: none).")
+@click.option("--check-network", is_flag=True, help="Checks may use the network (default: none).")
 @click.option(
     "--allow-unsandboxed",
     is_flag=True,
@@ -129,6 +130,7 @@ def _run(bench: Workbench, output: Output, flags: dict[str, Any]) -> int:
         deadline_ms=flags["deadline"] * 1000,
         ledger_mode=flags["ledger_mode"],
         allow_unsandboxed=flags["allow_unsandboxed"],
+        check_network=flags["check_network"],
     )
     spending = spending_of(bench.places, provision)
     inputs = prepare(

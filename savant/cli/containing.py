@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 
 
 class Containing(msgspec.Struct, frozen=True):
-    """How a run is contained: what each command needs, what it can have, and what a person waived."""
+    """How a run is contained: what each command needs, what it can have, what a person waived, who has the network."""
 
     demands: Demands
     offered: Offered
     is_waived: bool
     offer: Offer
-    network_open: bool
+    open_for: tuple[str, ...]
 
     @property
     def limitations(self) -> tuple[Limitation, ...]:
@@ -44,7 +44,7 @@ class Containing(msgspec.Struct, frozen=True):
 
     def lines(self) -> Iterator[str]:
         """What the first screen says."""
-        yield f"sandbox {level_words(self.offer.level)}; {network_words(self.offer, is_open=self.network_open)}"
+        yield f"sandbox {level_words(self.offer.level)}; {network_words(self.offer, self.open_for)}"
         for limitation in self.limitations:
             yield f"WARNING: {limitation.text}"
 
@@ -84,7 +84,8 @@ def contain(
     offer = bench.processes.offer()
     runs_something = bool(config.executables)
     offered = Offered(provider.level if runs_something else "S3", offer.level)
-    return Containing(demands, offered, allow, offer, config.network == "open")
+    networks = {"the provider": config.network, "checks": judging.network}
+    return Containing(demands, offered, allow, offer, tuple(who for who in networks if networks[who] == "open"))
 
 
 def offer_words(offer: Offer) -> str:
@@ -92,11 +93,18 @@ def offer_words(offer: Offer) -> str:
     return f"{level_words(offer.level)}: {', '.join(offer.layers)}"
 
 
-def network_words(offer: Offer, *, is_open: bool) -> str:
-    """Whether commands can reach the network; nothing below S2 keeps them from it."""
+def network_words(offer: Offer, open_for: Sequence[str]) -> str:
+    """Who can reach the network: ``the provider``, ``checks``; nothing below S2 keeps a command from it."""
     if offer.level < "S2":
         return "network: open"
-    return "network: open for the provider, none for checks" if is_open else "network: none"
+    match open_for:
+        case []:
+            return "network: none"
+        case [one]:
+            other = "checks" if one == "the provider" else "the provider"
+            return f"network: open for {one}, none for {other}"
+        case _:
+            return "network: open"
 
 
 def sight_of(bench: Workbench) -> Sight:

@@ -131,6 +131,7 @@ def make_chain(
             evaluators=as_set(checks),
             toolchain=(),
             environment=(),
+            network="none",
             recommendations=(),
             normalisers=(),
             max_findings=20,

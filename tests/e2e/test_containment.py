@@ -179,6 +179,21 @@ def test_there_is_no_network_unless_it_was_asked_for(shop: Shop, tmp_path: Path)
         assert (len(digests), heard) == (2, [b"hello"])
 
 
+def test_checks_have_no_network_unless_the_person_gives_it(shop: Shop, tmp_path: Path) -> None:
+    """A project cannot open it; the flag is part of the policy that judged."""
+    require("S2", tmp_path)
+    with listener() as (port, heard):
+        program = f"import socket; socket.create_connection(('127.0.0.1', {port}), timeout=20).sendall(b'x')"
+        check = ("--must-pass", shlex.join((sys.executable, "-I", "-c", program)), "--retries", "0")
+        closed = shop.run("Change", *recipe(WRITES), *check)
+        assert (closed.code, heard) == (30, [])
+        opened = shop.run("Change", *recipe(WRITES), *check, "--check-network")
+        assert opened.code == 0, opened.out
+        assert "; network: open for checks, none for the provider\n" in opened.err
+        shown = shop.savant("show", opened.json["run"], "--format", "json").json["containment"]
+        assert (shown["provider"]["network"], shown["checks"]["network"]) == ("none", "open")
+
+
 def test_a_policy_may_demand_more_and_a_person_may_allow_less(shop: Shop, tmp_path: Path) -> None:
     """Below the demand nobody is called; allowed, the run goes on, and every verdict of it says so."""
     require("S2", tmp_path)

@@ -82,6 +82,7 @@ def policy_of(*configs: EvaluatorConfig, rules: Mapping[str, str] | None = None,
         "evaluators": as_set(configs),
         "toolchain": (),
         "environment": (),
+        "network": "none",
         "recommendations": as_set(
             ClassRule(failure_class=name, recommendation=word)  # type: ignore[arg-type]
             for name, word in (rules or {}).items()

@@ -68,6 +68,7 @@ def examples() -> dict[str, Document]:
             ),
             toolchain=(".venv",),
             environment=(),
+            network="none",
             recommendations=(),
             normalisers=(),
             max_findings=20,

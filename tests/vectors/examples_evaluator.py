@@ -64,6 +64,7 @@ def examples() -> dict[str, Document]:
     policy = Policy(
         evaluators=as_set((SCOPE, TESTS)),
         toolchain=(".venv", "node_modules"),
+        network="none",
         environment=("CI",),
         recommendations=as_set((ClassRule(failure_class="forbidden-path", recommendation="abort"),)),
         normalisers=(

@@ -24,18 +24,20 @@ BARE = Offer("S0", ("session",), (*REDUCED.missing, Missing("landlock", "The ker
 
 
 @pytest.mark.parametrize(
-    ("offer", "is_open", "words"),
+    ("offer", "open_for", "words"),
     [
-        (FULL, False, "network: none"),
-        (FULL, True, "network: open for the provider, none for checks"),
-        (REDUCED, False, "network: none"),
-        (BARE, False, "network: open"),
-        (BARE, True, "network: open"),
+        (FULL, (), "network: none"),
+        (FULL, ("the provider",), "network: open for the provider, none for checks"),
+        (FULL, ("checks",), "network: open for checks, none for the provider"),
+        (FULL, ("the provider", "checks"), "network: open"),
+        (REDUCED, (), "network: none"),
+        (BARE, (), "network: open"),
+        (BARE, ("checks",), "network: open"),
     ],
 )
-def test_an_open_network_is_always_said(offer: Offer, words: str, *, is_open: bool) -> None:
+def test_an_open_network_is_always_said(offer: Offer, open_for: tuple[str, ...], words: str) -> None:
     """Because it was asked for, or because nothing keeps a command from it."""
-    assert network_words(offer, is_open=is_open) == words
+    assert network_words(offer, open_for) == words
 
 
 def test_the_first_screen_says_level_network_and_what_was_waived() -> None:
@@ -44,7 +46,7 @@ def test_the_first_screen_says_level_network_and_what_was_waived() -> None:
 
     def lines(offer: Offer, *, is_waived: bool) -> list[str]:
         offered = Offered(offer.level, offer.level)
-        return list(Containing(demands, offered, is_waived, offer, network_open=True).lines())
+        return list(Containing(demands, offered, is_waived, offer, ("the provider",)).lines())
 
     assert lines(FULL, is_waived=True) == ["sandbox full (S3); network: open for the provider, none for checks"]
     assert lines(BARE, is_waived=False) == ["sandbox none (S0); network: open"]
@@ -56,7 +58,7 @@ def test_the_remedy_is_what_the_system_lacks_first() -> None:
     """The command that installs it; nothing where nothing is lacking."""
 
     def remedy(offer: Offer) -> str:
-        return Containing(Demands(), Offered("S0", "S0"), is_waived=False, offer=offer, network_open=False).remedy
+        return Containing(Demands(), Offered("S0", "S0"), is_waived=False, offer=offer, open_for=()).remedy
 
     assert [remedy(offer) for offer in (FULL, REDUCED, BARE)] == ["", *["sudo apt install bubblewrap"] * 2]
 
