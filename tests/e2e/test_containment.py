@@ -21,25 +21,20 @@ from savant.contracts.containment import Containment, level_words
 from savant.contracts.envelope import parse_envelope
 from savant.ledger.record import parse_statement
 from savant.ledger.sqlitestore import SqliteStore
-from savant.process.posix import SupervisedRunner
-from tests.e2e.conftest import Shop
+from tests.e2e.conftest import Shop, strongest
 
 WRITES = "echo x >> README.txt"
 GREEN = ("--must-pass", "/bin/true")
-OFFERED: list[str] = []
 
 
 def recipe(script: str) -> tuple[str, ...]:
     return ("--recipe", f"/bin/sh -c {shlex.quote(script)}")
 
 
-def require(level: str, place: Path) -> None:
+def require(level: str) -> None:
     """Skip what needs a level that cannot be had here."""
-    if not OFFERED:
-        with SupervisedRunner(place / "probe") as runner:
-            OFFERED.append(runner.level)
-    if OFFERED[0] < level:
-        pytest.skip(f"sandbox level {level} cannot be had here, only {OFFERED[0]}")
+    if strongest() < level:
+        pytest.skip(f"sandbox level {level} cannot be had here, only {strongest()}")
 
 
 def records(shop: Shop, run: str) -> list[tuple[str, str, Containment | None]]:
@@ -72,15 +67,15 @@ def not_ready(shop: Shop, *flags: str) -> dict[str, Any]:
     return dict(item)
 
 
-def test_every_receipt_says_what_contained_its_commands_and_no_document_does(shop: Shop, tmp_path: Path) -> None:
+def test_every_receipt_says_what_contained_its_commands_and_no_document_does(shop: Shop) -> None:
     """The same run, contained fully and not at all, makes the same documents; the records differ in what was seen."""
-    require("S2", tmp_path)
+    require("S2")
     shop.write("check.py", "import shop\n")
     shop.commit("something to import")
     flags = ("Change", *recipe(WRITES), "--must-pass", "/bin/sh -c true")
     seen, told = {}, []
     kinds = ("savant.providerport.receipt/v1", "savant.runner.receipt/v1", "savant.evaluator.receipt/v1")
-    for word, level, network in (("full", OFFERED[0], "none"), ("none", "S0", "open")):
+    for word, level, network in (("full", strongest(), "none"), ("none", "S0", "open")):
         shop.contained(word)
         ended = shop.run(*flags)
         assert ended.code == 0, ended.out
@@ -101,7 +96,7 @@ def test_every_receipt_says_what_contained_its_commands_and_no_document_does(sho
 
 def test_commands_see_neither_home_nor_keys_nor_ledger_nor_repository(shop: Shop, home: Path, tmp_path: Path) -> None:
     """What the person opened for reading can be read and not changed; uncontained, all of it is there."""
-    require("S1", tmp_path)
+    require("S1")
     shop.admitted()
     opened, letter = tmp_path / "opened", tmp_path / "home/letter"
     opened.mkdir()
@@ -158,9 +153,9 @@ print(json.dumps({"wire": asked["wire"], "request_digest": asked["request_digest
 """
 
 
-def test_there_is_no_network_unless_it_was_asked_for(shop: Shop, tmp_path: Path) -> None:
+def test_there_is_no_network_unless_it_was_asked_for(shop: Shop) -> None:
     """A provider reaches nobody; with --provider-network it does, the screen says so, and it is another provider."""
-    require("S2", tmp_path)
+    require("S2")
     with listener() as (port, heard):
         command = ("--provider", shlex.join((sys.executable, "-I", "-c", CALLS, str(port))))
         digests = set()
@@ -179,9 +174,9 @@ def test_there_is_no_network_unless_it_was_asked_for(shop: Shop, tmp_path: Path)
         assert (len(digests), heard) == (2, [b"hello"])
 
 
-def test_checks_have_no_network_unless_the_person_gives_it(shop: Shop, tmp_path: Path) -> None:
+def test_checks_have_no_network_unless_the_person_gives_it(shop: Shop) -> None:
     """A project cannot open it; the flag is part of the policy that judged."""
-    require("S2", tmp_path)
+    require("S2")
     with listener() as (port, heard):
         program = f"import socket; socket.create_connection(('127.0.0.1', {port}), timeout=20).sendall(b'x')"
         check = ("--must-pass", shlex.join((sys.executable, "-I", "-c", program)), "--retries", "0")
@@ -194,9 +189,9 @@ def test_checks_have_no_network_unless_the_person_gives_it(shop: Shop, tmp_path:
         assert (shown["provider"]["network"], shown["checks"]["network"]) == ("none", "open")
 
 
-def test_a_policy_may_demand_more_and_a_person_may_allow_less(shop: Shop, tmp_path: Path) -> None:
+def test_a_policy_may_demand_more_and_a_person_may_allow_less(shop: Shop) -> None:
     """Below the demand nobody is called; allowed, the run goes on, and every verdict of it says so."""
-    require("S2", tmp_path)
+    require("S2")
     demand(shop, recipe="S2", check="S1")
     flags = (*recipe(WRITES), *GREEN)
     assert shop.run("Change", *flags).code == 0
@@ -227,9 +222,9 @@ def test_the_waiver_is_part_of_the_session_even_where_it_is_not_needed(shop: Sho
     assert digests[0] != digests[1] == digests[2]
 
 
-def test_commands_of_the_repository_run_contained_or_trusted(shop: Shop, tmp_path: Path) -> None:
+def test_commands_of_the_repository_run_contained_or_trusted(shop: Shop) -> None:
     """Contained, nobody has to trust them first; uncontained, somebody must, or say for one run that it is allowed."""
-    require("S2", tmp_path)
+    require("S2")
     shop.write(".savant/config.toml", 'domain = "shop"\n[[check]]\nid = "own"\ncommand = "test -f README.txt"\n')
     shop.commit("rules")
     assert shop.run("Change", *recipe(WRITES)).code == 0
