@@ -21,8 +21,12 @@ if TYPE_CHECKING:
     from providerport.port import Provider
     from savant.cli.workbench import Workbench
 
-HOLDING: Final = ("S2", "S3")
-"""Sandbox levels that hold an agent: it may run commands there."""
+HOLDING: Final = ("S1", "S2", "S3")
+"""Sandbox levels at which an agent may run commands and needs no sandbox of its own.
+
+At S1 it could make none: the filter denies namespaces, and Landlock bounds what it writes. That an agent runs below S2
+at all is the person's word.
+"""
 
 
 class AgentFlags(msgspec.Struct, frozen=True, kw_only=True):

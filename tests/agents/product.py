@@ -10,11 +10,12 @@ from typing import Any, Final
 import pytest
 
 from commandprovider.profiles import PROFILES
+from savant.process.port import Level
 from tests.agents.installed import Installed
 from tests.agents.modelserver import ModelServer
 from tests.agents.rawkit import KEY, base_url, model_of
 from tests.agents.script import Script
-from tests.e2e.conftest import Ended, Shop
+from tests.e2e.conftest import Ended, Shop, strongest
 
 TEST: Final = """\
 import os
@@ -53,6 +54,8 @@ PLAN: Final[dict[str, Any]] = {
     "stop_conditions": [],
 }
 
+_LEVELS: Final[dict[str, Level]] = {"none": "S0", "weak": "S1", "reduced": "S2", "full": "S3"}
+
 
 def edits(line: str) -> dict[str, Any]:
     """The answer that replaces the one line that matters."""
@@ -74,6 +77,16 @@ class Product:
         shop.commit("a red check")
 
     @property
+    def level(self) -> Level:
+        """The sandbox level of a run here."""
+        return min(strongest(), _LEVELS[os.environ.get("SAVANT_SANDBOX", "full")])
+
+    @property
+    def has_shell(self) -> bool:
+        """Whether the agent may run commands here; Codex always may, in its own sandbox where it has none of ours."""
+        return self.level > "S0" or self.agent.name == "codex"
+
+    @property
     def target(self) -> Path:
         """Where an admitted change goes."""
         return self.shop.root / "applied"
@@ -92,7 +105,8 @@ class Product:
         """The words of a run with the agent, the red check, and application."""
         check = f"{sys.executable} check.py"
         chosen = ("--agent", self.agent.name, "--agent-mode", mode)
-        return ("Let total return the double.", *chosen, "--must-pass", check, "--apply", str(self.target))
+        allowed = () if self.level >= "S2" else ("--allow-unsandboxed",)
+        return ("Let total return the double.", *chosen, *allowed, "--must-pass", check, "--apply", str(self.target))
 
     def run(self, mode: str, *arguments: str) -> Ended:
         """``savant run``."""

@@ -16,7 +16,7 @@ from typing import Final
 import pytest
 
 from tests.agents.product import PLAN, Product
-from tests.agents.script import Script, Structured, Use
+from tests.agents.script import Script, Silent, Structured, Use
 from tests.agents.toolbox import Shell
 
 pytestmark = [pytest.mark.slow, pytest.mark.e2e, pytest.mark.crash]
@@ -67,16 +67,23 @@ def started(product: Product) -> Iterator[subprocess.Popen[bytes]]:
 def test_nothing_of_a_stopped_run_is_left(
     product: Product, home: Path, script: Callable[..., Script], how: signal.Signals
 ) -> None:
-    """The agent is busy in its shell, also in a session of its own; the run is interrupted, or killed."""
-    one = script(Structured(PLAN), Use(Shell(BUSY)))
+    """The agent is busy in its shell, also in a session of its own; the run is interrupted, or killed.
+
+    Where nothing contains it, Claude Code gets no shell, and waits for its model.
+    """
+    if product.has_shell:
+        one = script(Structured(PLAN), Use(Shell(BUSY)))
+    else:
+        one = script(Structured(PLAN), Silent())
     product.configure(home, one)
     root = product.shop.root
 
-    def sleepers() -> int:
-        return list(processes_of(root).values()).count(f"sleep {SECONDS}")
+    def is_busy() -> bool:
+        sleepers = list(processes_of(root).values()).count(f"sleep {SECONDS}")
+        return sleepers == 2 if product.has_shell else len(one.requests) == 2
 
     with started(product) as process:
-        wait_until(lambda: sleepers() == 2 or process.poll() is not None, "the agent never came to work")
+        wait_until(lambda: is_busy() or process.poll() is not None, "the agent never came to work")
         assert process.poll() is None, (root / "streams").read_text()
         assert any("node_modules" in words for words in processes_of(root).values()), "the agent itself is seen"
         process.send_signal(how)

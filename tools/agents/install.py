@@ -117,16 +117,21 @@ def _provide(group: Group) -> None:
         return
     state.pop(group.name, None)
     _write_state(state)
+    told: dict[str, Any] = {"suite": group.suite, "installed": {}, "missing": {}}
     try:
         _install(group)
-        found = {agent.name: {"program": agent.program, "version": _version(group, agent)} for agent in group.agents}
-        told: dict[str, Any] = {"suite": group.suite, "lock": digest, "installed": found}
+        told["lock"] = digest
     except Missing as missing:
-        told = {"suite": group.suite, "missing": {agent.name: str(missing) for agent in group.agents}}
+        told["missing"] = {agent.name: str(missing) for agent in group.agents}
+    for agent in group.agents if "lock" in told else ():
+        try:
+            told["installed"][agent.name] = {"program": agent.program, "version": _version(group, agent)}
+        except Missing as missing:
+            told["missing"][agent.name] = str(missing)
     _write_state({**state, group.name: told})
-    for name, here in told.get("installed", {}).items():
+    for name, here in told["installed"].items():
         print(f"agents: {name}: {here['version']}")
-    for name, why in told.get("missing", {}).items():
+    for name, why in told["missing"].items():
         print(f"agents: {name}: not installed: {why}")
 
 
