@@ -5,13 +5,12 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NoReturn, Self
 
 import pytest
 from msgspec import structs
-from msgspec.structs import replace
 
 from admission.documents import Decision, EnvelopeEntry
 from admission.documents import Receipt as AdmissionReceipt
