@@ -122,8 +122,7 @@ def encode_entries(entries: Iterable[tuple[bytes, bytes, bytes]]) -> bytes:
     names = [name for name, _, _ in rows]
     whole = b"\x01".join(names)  # looked at once for what no name may hold
     if b"/" in whole or b"\0" in whole or not _NOT_NAMES.isdisjoint(names):
-        for name in names:
-            check_name(name)
+        check_name(next(name for name in names if not _is_name(name)))
     if len(set(names)) != len(names):
         twice = next(name for name, other in pairwise(names) if name == other)
         raise RefusedInput("refused.duplicate-path", f"A folder lists {twice!r} twice.")
@@ -165,8 +164,12 @@ def check_name(name: bytes) -> None:
 
     :raises RefusedInput: ``refused.bad-name``.
     """
-    if name in _NOT_NAMES or b"/" in name or b"\0" in name:
+    if not _is_name(name):
         raise RefusedInput("refused.bad-name", f"{name!r} cannot be the name of a file.")
+
+
+def _is_name(name: bytes) -> bool:
+    return not (name in _NOT_NAMES or b"/" in name or b"\0" in name)
 
 
 def gitlink_digest(git_id: str) -> bytes:
