@@ -15,7 +15,7 @@ from msgspec import structs
 
 from driver.documents import CallLimit
 from driver.documents import Policy as DriverPolicy
-from evaluator.documents import EvaluatorConfig, NormaliserConfig
+from evaluator.documents import Custody, EvaluatorConfig, NormaliserConfig
 from evaluator.documents import Policy as EvaluatorPolicy
 from savant.contracts.errors import RefusedInput, UsageError
 from savant.contracts.scalars import as_set
@@ -38,6 +38,7 @@ DEFAULT_CALL: Final = CallLimit(tokens_in=200_000, tokens_out=32_000)
 
 DEFAULT_CHECK_TIMEOUT_MS: Final = 10 * 60 * 1000
 MAX_CAPTURE_BYTES: Final = 4 * 1024 * 1024
+MAX_BUNDLE_BYTES: Final = 512 * 1024
 MAX_FINDINGS: Final = 20
 MAX_FINDING_BYTES: Final = 8 * 1024
 JUNIT_REPORT: Final = ".savant-junit.xml"
@@ -50,6 +51,32 @@ DEFAULT_BUDGETS: Final = Budgets(
     tokens=None,
     cost_microunits=None,
 )
+
+
+PLAIN: Final = EvaluatorConfig(
+    id="plain",
+    evaluator="scope",
+    required=True,
+    rule="all-pass",
+    argv=(),
+    directory=None,
+    result_format="exit-status",
+    report_path=None,
+    timeout_ms=0,
+    max_capture_bytes=0,
+    max_bundle_bytes=0,
+    repeats=0,
+    must_fix=(),
+    patterns=(),
+    texts=(),
+    failure_class="mechanical-failure",
+    change_size=None,
+    signatures=(),
+    companions=(),
+    suite_digest=None,
+    audit=None,
+)
+"""An evaluator that says nothing: what every evaluator is made from."""
 
 
 class ProjectConfig(msgspec.Struct, frozen=True):
@@ -87,7 +114,8 @@ def check_config(
     if report_path is None and _is_pytest(argv) and not any(word.startswith("--junit") for word in argv):
         argv = (*argv, f"--junit-xml={JUNIT_REPORT}")
         report_path = JUNIT_REPORT
-    return EvaluatorConfig(
+    return structs.replace(
+        PLAIN,
         id=name,
         evaluator="command",
         required=required,
@@ -97,7 +125,7 @@ def check_config(
         report_path=report_path,
         timeout_ms=timeout_ms,
         max_capture_bytes=MAX_CAPTURE_BYTES,
-        patterns=(),
+        max_bundle_bytes=MAX_BUNDLE_BYTES,
         failure_class="mechanical-failure",
     )
 
@@ -134,31 +162,13 @@ def _check_name(argv: tuple[str, ...]) -> str:
 
 def built_in_checks(forbidden: Sequence[str]) -> tuple[EvaluatorConfig, ...]:
     """The evaluators that always run: scope, and forbidden paths where there are any."""
-    scope = EvaluatorConfig(
-        id=BUILT_IN[0],
-        evaluator="scope",
-        required=True,
-        rule="all-pass",
-        argv=(),
-        result_format="exit-status",
-        report_path=None,
-        timeout_ms=0,
-        max_capture_bytes=0,
-        patterns=(),
-        failure_class="scope-exceeded",
-    )
+    scope = structs.replace(PLAIN, id=BUILT_IN[0], evaluator="scope", failure_class="scope-exceeded")
     if not forbidden:
         return (scope,)
-    paths = EvaluatorConfig(
+    paths = structs.replace(
+        PLAIN,
         id=BUILT_IN[1],
         evaluator="forbidden-paths",
-        required=True,
-        rule="all-pass",
-        argv=(),
-        result_format="exit-status",
-        report_path=None,
-        timeout_ms=0,
-        max_capture_bytes=0,
         patterns=as_set(forbidden),
         failure_class="forbidden-path",
     )
@@ -187,6 +197,10 @@ def evaluator_policy(
         network="open" if network else "none",
         recommendations=(),
         normalisers=config.normalisers,
+        prepares=(),
+        custody=Custody(tests=(), gates=()),
+        excuses=(),
+        as_of=None,
         max_findings=MAX_FINDINGS,
         max_finding_bytes=MAX_FINDING_BYTES,
     )

@@ -110,6 +110,7 @@ def result_checks(config: EvaluatorConfig, compared: tuple[Compared, ...]) -> tu
                 status=item.status,
                 base_status=item.base_status,
                 comparison=item.comparison,
+                excuse=None,
                 required=config.required,
                 findings=findings,
             )

@@ -6,6 +6,7 @@ from savant.contracts.document import Document, Part
 from savant.contracts.scalars import (
     Bytes,
     Count,
+    Date,
     Digest,
     GitId,
     Milliseconds,
@@ -18,9 +19,21 @@ from savant.contracts.scalars import (
 )
 from synthesis.documents import Check, Limitation, Recommendation
 
-EvaluatorKind: TypeAlias = Literal["command", "scope", "forbidden-paths"]
-ResultFormat: TypeAlias = Literal["exit-status", "junit"]
-Rule: TypeAlias = Literal["all-pass", "no-regression"]
+EvaluatorKind: TypeAlias = Literal[
+    "command",
+    "held-out",
+    "model-audit",
+    "scope",
+    "forbidden-paths",
+    "forbidden-content",
+    "change-size",
+    "known-failures",
+    "secrets",
+    "blobs",
+    "companions",
+]
+ResultFormat: TypeAlias = Literal["exit-status", "junit", "sarif", "tap"]
+Rule: TypeAlias = Literal["all-pass", "no-regression", "no-new", "must-fix"]
 EvaluatorOutcome: TypeAlias = Literal["completed", "unavailable", "timed-out", "cancelled"]
 
 Disposition: TypeAlias = Literal[
@@ -33,11 +46,50 @@ Disposition: TypeAlias = Literal[
 ]
 
 
+class ChangeSize(Part, frozen=True, kw_only=True):
+    """How much may change: edit distances in parts per million of the base's size, of one file and of all together.
+
+    ``new_files`` says what a new file counts as: nothing, its whole size, or a finding.
+    """
+
+    file_ppm: Count
+    total_ppm: Count
+    new_files: Literal["ignore", "count", "refuse"]
+
+
+class Signature(Part, frozen=True, kw_only=True):
+    """A known failure: all of these texts stand in one finding of a check, or in one file's added lines."""
+
+    id: Name
+    where: Literal["findings", "added-lines"]
+    texts: Set[NonEmptyText]
+    concerning: bool
+    reason: NonEmptyText
+
+
+class Companion(Part, frozen=True, kw_only=True):
+    """Where a path matching ``when`` changes, one matching ``need`` must change too."""
+
+    when: Set[PatternText]
+    need: Set[PatternText]
+
+
+class AuditConfig(Part, frozen=True, kw_only=True):
+    """Who reports on a candidate through the provider port, and who contests that report."""
+
+    reviewer_digest: Digest
+    adversary_digest: Digest | None
+
+
 class EvaluatorConfig(Part, frozen=True, kw_only=True):
     """One precommitted evaluator.
 
-    ``argv`` is direct, never a shell; its first element may be a bare name that the host resolves once. ``rule``
-    ``no-regression`` measures the base too. ``patterns`` are the forbidden paths of kind ``forbidden-paths``.
+    ``argv`` is direct, never a shell; its first element may be a bare name that the host resolves once. ``directory``
+    is the folder of the tree that the command starts in, null for its root. Every rule but ``all-pass`` measures the
+    base too; ``must_fix`` names the checks that must pass under ``must-fix``. A check that failed is run ``repeats``
+    times more before it is believed. ``max_capture_bytes`` bounds what a command may write, ``max_bundle_bytes`` what
+    of it goes into the result. ``patterns`` and ``texts`` belong to the built-ins that say so; the last members to one
+    kind each.
     """
 
     id: Name
@@ -45,12 +97,59 @@ class EvaluatorConfig(Part, frozen=True, kw_only=True):
     required: bool
     rule: Rule
     argv: tuple[NonEmptyText, ...]
+    directory: PathText | None
     result_format: ResultFormat
     report_path: PathText | None
     timeout_ms: Milliseconds
     max_capture_bytes: Bytes
+    max_bundle_bytes: Bytes
+    repeats: Count
+    must_fix: Set[Name]
     patterns: Set[PatternText]
+    texts: Set[NonEmptyText]
     failure_class: Name
+    change_size: ChangeSize | None
+    signatures: Set[Signature]
+    companions: Set[Companion]
+    suite_digest: Digest | None
+    audit: AuditConfig | None
+
+
+class PrepareConfig(Part, frozen=True, kw_only=True):
+    """A step that makes folders which checks reuse; its result is kept under the digest of what it depends on.
+
+    ``locks`` are the files whose contents decide it, ``outputs`` the folders it makes. Its network is its own.
+    """
+
+    id: Name
+    argv: tuple[NonEmptyText, ...]
+    locks: Set[PatternText]
+    outputs: Set[PathText]
+    network: Literal["open", "none"]
+    timeout_ms: Milliseconds
+
+
+class Custody(Part, frozen=True, kw_only=True):
+    """Which files judge: existing ones come from the base when a candidate is judged.
+
+    A new file under ``tests`` is the candidate's own; a new one under ``gates`` is not there. ``gates`` wins.
+    """
+
+    tests: Set[PatternText]
+    gates: Set[PatternText]
+
+
+class Excuse(Part, frozen=True, kw_only=True):
+    """Why checks may fail, for a while: names of checks of one evaluator, ``*`` for any characters in them.
+
+    It holds up to and including ``expires``; null for ever.
+    """
+
+    id: Name
+    evaluator: Name
+    checks: Set[NonEmptyText]
+    reason: NonEmptyText
+    expires: Date | None
 
 
 class NormaliserConfig(Part, frozen=True, kw_only=True):
@@ -74,7 +173,8 @@ class Policy(Document, frozen=True, kw_only=True, tag="savant.evaluator.policy/v
 
     ``toolchain`` names directories of the checkout (``.venv``, ``node_modules``) that evaluators may reuse;
     ``environment`` the names they may see; ``network`` whether their commands may use the network, which only a person
-    can open; the two finding limits bound what reaches the next request.
+    can open; the two finding limits bound what reaches the next request. ``as_of`` is the day on which excuses are
+    judged, null where none can expire.
     """
 
     evaluators: Set[EvaluatorConfig]
@@ -83,6 +183,10 @@ class Policy(Document, frozen=True, kw_only=True, tag="savant.evaluator.policy/v
     network: Literal["open", "none"]
     recommendations: Set[ClassRule]
     normalisers: tuple[NormaliserConfig, ...]
+    prepares: tuple[PrepareConfig, ...]
+    custody: Custody
+    excuses: Set[Excuse]
+    as_of: Date | None
     max_findings: Count
     max_finding_bytes: Bytes
 
@@ -100,7 +204,10 @@ class Descriptor(Document, frozen=True, kw_only=True, tag="savant.evaluator.desc
 
 
 class Input(Document, frozen=True, kw_only=True, tag="savant.evaluator.input/v1"):
-    """What one evaluator was given."""
+    """What one evaluator was given.
+
+    ``judged_digest`` is the manifest that its commands saw: the candidate's, with ``restored`` taken from the base.
+    """
 
     evaluator: Name
     session_digest: Digest
@@ -110,6 +217,8 @@ class Input(Document, frozen=True, kw_only=True, tag="savant.evaluator.input/v1"
     base_commit: GitId
     base_manifest_digest: Digest
     final_digest: Digest
+    judged_digest: Digest
+    restored: Set[PathText]
     measures_base: bool
     toolchain_digest: Digest | None
 

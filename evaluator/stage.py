@@ -167,6 +167,8 @@ def _measure(
             base_commit=inputs.candidate.document.base_commit,
             base_manifest_digest=inputs.candidate.document.input_digest,
             final_digest=inputs.candidate.document.final_digest,
+            judged_digest=inputs.candidate.document.final_digest,
+            restored=(),
             measures_base=compares,
             toolchain_digest=host.toolchain.digest() if config.evaluator == "command" else None,
         )
@@ -259,6 +261,8 @@ def _candidate(config: EvaluatorConfig, inputs: EvaluationInputs, host: CommandH
                 return Measured("completed", {config.id: check_scope(config, operations, inputs.plan.document)})
             case "forbidden-paths":
                 return Measured("completed", {config.id: check_forbidden_paths(config, operations)})
+            case _:
+                return unavailable(config, "this kind of evaluator is not built yet")
     except RefusedInput as error:
         return unavailable(config, error.message)
 

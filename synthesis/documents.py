@@ -255,13 +255,18 @@ class Finding(Part, frozen=True, kw_only=True):
 
 
 class Check(Part, frozen=True, kw_only=True):
-    """One check of one evaluator, on the candidate and, where measured, on the base."""
+    """One check of one evaluator, on the candidate and, where measured, on the base.
+
+    A ``flaky`` one passed and failed on the same tree. ``excuse`` names the excuse of the policy under which a failed
+    check does not count.
+    """
 
     evaluator: Name
     check: Name
     status: CheckStatus
     base_status: CheckStatus | None
     comparison: Comparison | None
+    excuse: Name | None
     required: bool
     findings: tuple[Finding, ...]
 

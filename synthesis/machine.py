@@ -309,8 +309,8 @@ def _evaluation(state: State, sealed: Sealed[Evaluation]) -> _Judged:
 def check_floor(evaluation: Evaluation) -> tuple[str, ...]:
     """What keeps an evaluation from being acceptable, whatever a policy says; empty when nothing does.
 
-    A required check may have passed, been skipped, or be red exactly as it was on the base (``still-failing`` with a
-    failed base). Anything else, and every blocking limitation, is below the floor.
+    A required check may have passed, been skipped, be red exactly as it was on the base (``still-failing`` with a
+    failed base), be flaky, or be excused by name. Anything else, and every blocking limitation, is below the floor.
     """
     checks = (f"{check.evaluator}: {check.check}" for check in evaluation.checks if _is_below(check))
     blocks = (f"limitation: {limit.source}" for limit in evaluation.limitations if limit.blocking)
@@ -318,7 +318,7 @@ def check_floor(evaluation: Evaluation) -> tuple[str, ...]:
 
 
 def _is_below(check: Check) -> bool:
-    if not check.required:
+    if not check.required or check.comparison == "flaky" or check.excuse is not None:
         return False
     if check.comparison == "regressed" or check.status == "unavailable":
         return True

@@ -13,7 +13,7 @@ from admission.decide import VerifiedAcknowledgement, decide
 from admission.documents import AcknowledgementStatement, Decision, Policy, Request, ScopeEntry
 from admission.policy import starter_policy
 from admission.scope import derive_scope
-from evaluator.documents import EvaluatorConfig, ResultBinding
+from evaluator.documents import Custody, EvaluatorConfig, ResultBinding
 from evaluator.documents import Policy as EvaluatorPolicy
 from evaluator.documents import Receipt as EvaluationReceipt
 from runner.change import change_set, operations
@@ -98,6 +98,16 @@ def command_check(*, required: bool = True) -> EvaluatorConfig:
         max_capture_bytes=1000,
         patterns=(),
         failure_class="tests",
+        directory=None,
+        max_bundle_bytes=0,
+        repeats=0,
+        must_fix=(),
+        texts=(),
+        change_size=None,
+        signatures=(),
+        companions=(),
+        suite_digest=None,
+        audit=None,
     )
 
 
@@ -134,6 +144,10 @@ def make_chain(
             network="none",
             recommendations=(),
             normalisers=(),
+            prepares=(),
+            custody=Custody(tests=(), gates=()),
+            excuses=(),
+            as_of=None,
             max_findings=20,
             max_finding_bytes=1000,
         )

@@ -255,5 +255,15 @@ def check(command: Sequence[str], id_: str = "check", **changes: Any) -> Evaluat
         "max_capture_bytes": 100_000,
         "patterns": (),
         "failure_class": "mechanical-failure",
+        "directory": None,
+        "max_bundle_bytes": 524_288,
+        "repeats": 0,
+        "must_fix": (),
+        "texts": (),
+        "change_size": None,
+        "signatures": (),
+        "companions": (),
+        "suite_digest": None,
+        "audit": None,
     }
     return EvaluatorConfig(**{**members, **changes})

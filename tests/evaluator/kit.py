@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from evaluator.checks.place import CommandHost
-from evaluator.documents import ClassRule, EvaluatorConfig, Policy, Result
+from evaluator.documents import ClassRule, Custody, EvaluatorConfig, Policy, Result
 from evaluator.stage import EvaluationInputs
 from evaluator.toolchain import Toolchain
 from runner.change import change_set, operations
@@ -59,6 +59,16 @@ def config_of(id_: str = "pytest", **changes: object) -> EvaluatorConfig:
         "max_capture_bytes": 1_000_000,
         "patterns": (),
         "failure_class": "mechanical-failure",
+        "directory": None,
+        "max_bundle_bytes": 524_288,
+        "repeats": 0,
+        "must_fix": (),
+        "texts": (),
+        "change_size": None,
+        "signatures": (),
+        "companions": (),
+        "suite_digest": None,
+        "audit": None,
     }
     return EvaluatorConfig(**{**members, **changes})  # type: ignore[arg-type]
 
@@ -72,6 +82,7 @@ def built_in(id_: str = "scope", kind: str = "scope", **changes: object) -> Eval
         "report_path": None,
         "timeout_ms": 0,
         "max_capture_bytes": 0,
+        "max_bundle_bytes": 0,
         "failure_class": "scope-exceeded",
     }
     return config_of(id_, **{**plain, **changes})
@@ -88,6 +99,10 @@ def policy_of(*configs: EvaluatorConfig, rules: Mapping[str, str] | None = None,
             for name, word in (rules or {}).items()
         ),
         "normalisers": (),
+        "prepares": (),
+        "custody": Custody(tests=(), gates=()),
+        "excuses": (),
+        "as_of": None,
         "max_findings": 20,
         "max_finding_bytes": 8_192,
     }
@@ -113,6 +128,7 @@ def check_of(evaluator: str, check: str | None = None, status: str = "passed", *
         "status": status,
         "base_status": None,
         "comparison": None,
+        "excuse": None,
         "required": True,
         "findings": (),
     }

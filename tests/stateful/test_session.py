@@ -305,6 +305,7 @@ class SessionMachine(RuleBasedStateMachine):
             status=status,
             base_status=None,
             comparison=None,
+            excuse=None,
             required=True,
             findings=(),
         )

@@ -139,6 +139,7 @@ class World:
             status="passed",
             base_status=None,
             comparison=None,
+            excuse=None,
             required=True,
             findings=(),
         )

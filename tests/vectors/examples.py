@@ -157,6 +157,7 @@ EVALUATION = Evaluation(
             status="passed",
             base_status="failed",
             comparison="fixed",
+            excuse=None,
             required=True,
             findings=(),
         ),
@@ -166,6 +167,7 @@ EVALUATION = Evaluation(
             status="failed",
             base_status=None,
             comparison=None,
+            excuse=None,
             required=False,
             findings=(
                 Finding(

@@ -9,7 +9,7 @@ from admission.documents import Acknowledgement
 from admission.policy import starter_policy
 from admission.scope import derive_scope
 from admission.verify import verify_target
-from evaluator.documents import EvaluatorConfig, ResultBinding
+from evaluator.documents import Custody, EvaluatorConfig, ResultBinding
 from evaluator.documents import Policy as EvaluatorPolicy
 from evaluator.documents import Receipt as EvaluationReceipt
 from runner.change import change_set, operations
@@ -64,6 +64,16 @@ def examples() -> dict[str, Document]:
                     max_capture_bytes=1_000_000,
                     patterns=(),
                     failure_class="tests",
+                    directory=None,
+                    max_bundle_bytes=524_288,
+                    repeats=0,
+                    must_fix=(),
+                    texts=(),
+                    change_size=None,
+                    signatures=(),
+                    companions=(),
+                    suite_digest=None,
+                    audit=None,
                 ),
             ),
             toolchain=(".venv",),
@@ -71,6 +81,10 @@ def examples() -> dict[str, Document]:
             network="none",
             recommendations=(),
             normalisers=(),
+            prepares=(),
+            custody=Custody(tests=(), gates=()),
+            excuses=(),
+            as_of=None,
             max_findings=20,
             max_finding_bytes=2_000,
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from evaluator.compose import compose
 from evaluator.documents import (
     ClassRule,
+    Custody,
     Descriptor,
     EvaluatorConfig,
     Input,
@@ -34,6 +35,16 @@ SCOPE = EvaluatorConfig(
     max_capture_bytes=0,
     patterns=(),
     failure_class="scope-exceeded",
+    directory=None,
+    max_bundle_bytes=0,
+    repeats=0,
+    must_fix=(),
+    texts=(),
+    change_size=None,
+    signatures=(),
+    companions=(),
+    suite_digest=None,
+    audit=None,
 )
 TESTS = EvaluatorConfig(
     id="tests",
@@ -47,6 +58,16 @@ TESTS = EvaluatorConfig(
     max_capture_bytes=4_194_304,
     patterns=(),
     failure_class="mechanical-failure",
+    directory=None,
+    max_bundle_bytes=524_288,
+    repeats=0,
+    must_fix=(),
+    texts=(),
+    change_size=None,
+    signatures=(),
+    companions=(),
+    suite_digest=None,
+    audit=None,
 )
 FINDING = Finding(
     check="tests:tests.test_cart::test_empty",
@@ -70,6 +91,10 @@ def examples() -> dict[str, Document]:
         normalisers=(
             NormaliserConfig(id="ruff-format", argv=("ruff", "format"), patterns=("**/*.py",), timeout_ms=60_000),
         ),
+        prepares=(),
+        custody=Custody(tests=("tests/**",), gates=("conftest.py",)),
+        excuses=(),
+        as_of=None,
         max_findings=20,
         max_finding_bytes=8_192,
     )
@@ -91,6 +116,8 @@ def examples() -> dict[str, Document]:
         base_commit=COMMIT,
         base_manifest_digest=digest(b"base manifest"),
         final_digest=digest(b"final manifest"),
+        judged_digest=digest(b"final manifest"),
+        restored=(),
         measures_base=True,
         toolchain_digest=digest(b"toolchain"),
     )
@@ -145,6 +172,7 @@ def _check(name: str, status: str, base: str | None, comparison: str | None, *fi
         status=status,  # type: ignore[arg-type]
         base_status=base,  # type: ignore[arg-type]
         comparison=comparison,  # type: ignore[arg-type]
+        excuse=None,
         required=True,
         findings=findings,
     )
