@@ -65,6 +65,8 @@ def compose_request(chain: Chain, scope: tuple[ScopeEntry, ...], *, requester: s
             change_digest=candidate.change_digest,
             final_digest=candidate.final_digest,
             scope=scope,
+            custody=(),
+            owners=(),
             promise=promise_of(chain.plan.document),
             required_checks=sum(1 for e in evaluators if e.required and e.evaluator == "command"),
             lineage=tuple(check_lineage(chain, scope)),

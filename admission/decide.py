@@ -95,6 +95,7 @@ def _decide(
         envelope=tuple(
             EnvelopeEntry(path=entry.path, kind=entry.kind) for entry in (request.document.scope if is_open else ())
         ),
+        observed=(),
         limitations=tuple(_limitations(request.document, policy.document)),
         unacknowledged_digest=bare_digest,
         scope_only=True,

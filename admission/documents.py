@@ -22,6 +22,13 @@ from synthesis.documents import IntendedChange, Limitation, OperationKind
 
 Outcome: TypeAlias = Literal["admitted", "admitted-with-conditions", "waiting", "refused", "uncertifiable"]
 VerificationStatus: TypeAlias = Literal["scope-compliant", "scope-violated", "stale", "uncertifiable"]
+Enforcement: TypeAlias = Literal["audit", "warn", "enforce"]
+"""What a rule does where it decides: it is recorded; a limitation says so as well; it asks or refuses."""
+
+Choice: TypeAlias = Literal["allow", "ask", "refuse"]
+GateMode: TypeAlias = Literal["report", "declared", "all"]
+CustodyLevel: TypeAlias = Literal["A", "B", "C"]
+"""A: every key may be on the requester's machine; B: evaluator and admission keys are in CI; C: B and a witness."""
 
 
 class PathRule(Part, frozen=True, kw_only=True):
@@ -31,6 +38,7 @@ class PathRule(Part, frozen=True, kw_only=True):
     patterns: Set[PatternText]
     operations: Set[OperationKind]
     reason: NonEmptyText
+    enforcement: Enforcement
 
 
 class CompanionRule(Part, frozen=True, kw_only=True):
@@ -40,6 +48,7 @@ class CompanionRule(Part, frozen=True, kw_only=True):
     when: Set[PatternText]
     need: Set[PatternText]
     reason: NonEmptyText
+    enforcement: Enforcement
 
 
 class Limits(Part, frozen=True, kw_only=True):
@@ -64,8 +73,53 @@ class Sandboxes(Part, frozen=True, kw_only=True):
     check: SandboxLevel
 
 
+class Staged(Part, frozen=True, kw_only=True):
+    """How far a built-in rule is enforced; one that is not named is enforced."""
+
+    rule: Name
+    enforcement: Enforcement
+
+
+class Exemption(Part, frozen=True, kw_only=True):
+    """An exception: a rule does not see changes of paths that match, up to and including ``expires``; null for ever."""
+
+    id: Name
+    rule: Name
+    patterns: Set[PatternText]
+    reason: NonEmptyText
+    expires: Date | None
+
+
+class Extends(Part, frozen=True, kw_only=True):
+    """The floor that a policy stands on: a file at the base, pinned by the BLAKE3 of its bytes, which it only tightens.
+
+    ``rules`` are the ids of the rules that came from there; ``allow`` holds beside the policy's own.
+    """
+
+    bundle: PathText
+    bundle_digest: Digest
+    rules: Set[Name]
+    allow: Set[PatternText]
+
+
+class GatePolicy(Part, frozen=True, kw_only=True):
+    """What the gate stops, by the policy of the branch that a change goes to.
+
+    ``report`` stops nothing and says what it would; ``declared`` judges the commits that say they are governed; ``all``
+    every commit. ``custody`` is the least that evidence may have; ``evaluate``: evaluators run again in CI.
+    """
+
+    mode: GateMode
+    custody: CustodyLevel
+    evaluate: bool
+
+
 class Policy(Document, frozen=True, kw_only=True, tag="savant.admission.policy/v1"):
-    """The admission policy in force: the base revision's, or the built-in starter."""
+    """The admission policy in force: the base revision's, or the built-in starter. A floor is in it already.
+
+    ``codeowners``: whether the owners of a changed path must acknowledge it; ``amendment``: whether a promise may be
+    widened once, before the seal, if a person agrees; ``secrets``: what is done about secrets in added lines.
+    """
 
     origin: Literal["starter", "repository"]
     allow: Set[PatternText]
@@ -73,11 +127,18 @@ class Policy(Document, frozen=True, kw_only=True, tag="savant.admission.policy/v
     ask: Set[PathRule]
     companions: Set[CompanionRule]
     limits: Limits
-    no_required_check: Literal["allow", "ask", "refuse"]
-    new_links: Literal["allow", "ask", "refuse"]
-    new_executables: Literal["allow", "ask", "refuse"]
+    no_required_check: Choice
+    new_links: Choice
+    new_executables: Choice
+    secrets: Choice
+    codeowners: Literal["ignore", "ask"]
+    amendment: Literal["refuse", "ask"]
     self_acknowledgement: Literal["allow", "refuse"]
     gate_accepts_starter: bool
+    gate: GatePolicy
+    staged: Set[Staged]
+    exceptions: Set[Exemption]
+    extends: Extends | None
     sandbox: Sandboxes
 
 
@@ -91,6 +152,7 @@ class ScopeEntry(Part, frozen=True, kw_only=True):
     after: FileState | None
     added_lines: Count
     removed_lines: Count
+    added_secrets: Count
     binary: bool
 
 
@@ -102,11 +164,23 @@ class LineageCheck(Part, frozen=True, kw_only=True):
     detail: Text
 
 
+class Owned(Part, frozen=True, kw_only=True):
+    """Changed paths with the same owners at the base, and the handles of the people who stand for those owners.
+
+    ``reviewers`` null: the base lists no people, so anybody may stand for them; empty: nobody who is listed does.
+    """
+
+    owners: Set[NonEmptyText]
+    paths: Set[PathText]
+    reviewers: Set[NonEmptyText] | None
+
+
 class Request(Document, frozen=True, kw_only=True, tag="savant.admission.request/v1"):
     """The sealed chain of one candidate, its real scope and its promise. ``promise`` null: nothing was promised.
 
     ``lineage`` holds every check of the chain; one that failed makes the decision ``uncertifiable``. ``limitations``
-    are those of the attempt and of its evaluation; a decision repeats them.
+    are those of the attempt and of its evaluation; a decision repeats them. ``custody`` are the changed paths that
+    judge; ``as_of`` is the day on which exceptions are judged, null where none can expire.
     """
 
     session_digest: Digest
@@ -123,6 +197,8 @@ class Request(Document, frozen=True, kw_only=True, tag="savant.admission.request
     change_digest: Digest
     final_digest: Digest
     scope: tuple[ScopeEntry, ...]
+    custody: Set[PathText]
+    owners: Set[Owned]
     promise: tuple[IntendedChange, ...] | None
     required_checks: Count
     lineage: tuple[LineageCheck, ...]
@@ -141,10 +217,24 @@ class Reason(Part, frozen=True, kw_only=True):
 
 
 class Condition(Part, frozen=True, kw_only=True):
-    """Something a person must acknowledge. ``id`` is stable: the rule's id."""
+    """Something a person must acknowledge. ``id`` is stable: the rule's id.
+
+    ``reviewers`` are the handles of those who may, and the requester never counts as one; null for anybody.
+    """
 
     id: Name
     code: Code
+    paths: Set[PathText]
+    reason: NonEmptyText
+    reviewers: Set[NonEmptyText] | None
+
+
+class Observed(Part, frozen=True, kw_only=True):
+    """What a rule that is not enforced would have decided."""
+
+    rule: Name
+    code: Code
+    enforcement: Literal["audit", "warn"]
     paths: Set[PathText]
     reason: NonEmptyText
 
@@ -198,6 +288,7 @@ class Decision(Document, frozen=True, kw_only=True, tag="savant.admission.decisi
     conditions: Set[Condition]
     acknowledged: Set[AcknowledgedCondition]
     envelope: tuple[EnvelopeEntry, ...]
+    observed: Set[Observed]
     limitations: tuple[Limitation, ...]
     unacknowledged_digest: Digest | None
     scope_only: Literal[True]

@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterable
 from typing import Final, Literal
 
-from admission.documents import CompanionRule, Limits, PathRule, Policy, Sandboxes
+from admission.documents import CompanionRule, GatePolicy, Limits, PathRule, Policy, Sandboxes
 from savant.contracts.containment import LEVEL_WORDS
 from savant.contracts.errors import RefusedInput
 from savant.contracts.scalars import as_set
@@ -84,7 +84,9 @@ CHANGED: Final[tuple[OperationKind, ...]] = (
 
 
 def _rule(id_: str, patterns: Iterable[str], reason: str, operations: Iterable[OperationKind] = ()) -> PathRule:
-    return PathRule(id=id_, patterns=as_set(patterns), operations=as_set(operations), reason=reason)
+    return PathRule(
+        id=id_, patterns=as_set(patterns), operations=as_set(operations), reason=reason, enforcement="enforce"
+    )
 
 
 _REFUSE: Final = (
@@ -187,6 +189,7 @@ _COMPANIONS: Final = (
         when=as_set(("pyproject.toml",)),
         need=as_set(("uv.lock", "poetry.lock", "pdm.lock", "pylock*.toml", "requirements*.txt", "requirements/**")),
         reason="A dependency manifest changed without its lock.",
+        enforcement="enforce",
     ),
     CompanionRule(
         id="lock-node",
@@ -195,18 +198,21 @@ _COMPANIONS: Final = (
             ("package-lock.json", "npm-shrinkwrap.json", "pnpm-lock.yaml", "yarn.lock", "bun.lock", "bun.lockb")
         ),
         reason="A dependency manifest changed without its lock.",
+        enforcement="enforce",
     ),
     CompanionRule(
         id="lock-rust",
         when=as_set(("Cargo.toml",)),
         need=as_set(("Cargo.lock",)),
         reason="A dependency manifest changed without its lock.",
+        enforcement="enforce",
     ),
     CompanionRule(
         id="lock-go",
         when=as_set(("go.mod",)),
         need=as_set(("go.sum",)),
         reason="A dependency manifest changed without its lock.",
+        enforcement="enforce",
     ),
 )
 _FACTOR: Final = 5
@@ -222,6 +228,9 @@ _LIMITS: Final = Limits(
 SANDBOXES: Final = Sandboxes(recipe="S0", command="S0", agent="S2", check="S0")
 """What the starter demands, and the least that a policy may: it can demand more, never less."""
 
+GATE: Final = GatePolicy(mode="report", custody="A", evaluate=True)
+"""What the gate does under the starter, and where a policy does not say."""
+
 
 def starter_policy(origin: Literal["starter", "repository"] = "starter") -> Policy:
     """The policy in force where the base has none."""
@@ -235,8 +244,15 @@ def starter_policy(origin: Literal["starter", "repository"] = "starter") -> Poli
         no_required_check="ask",
         new_links="ask",
         new_executables="ask",
+        secrets="refuse",
+        codeowners="ignore",
+        amendment="refuse",
         self_acknowledgement="allow",
         gate_accepts_starter=False,
+        gate=GATE,
+        staged=(),
+        exceptions=(),
+        extends=None,
         sandbox=SANDBOXES,
     )
 

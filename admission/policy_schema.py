@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from admission.documents import CompanionRule, Limits, PathRule, Policy, Sandboxes
-from admission.policy import SANDBOXES, refused_policy
+from admission.policy import GATE, SANDBOXES, refused_policy
 from admission.rules import RESERVED
 from savant.contracts.containment import LEVEL_WORDS, LEVELS_BY_WORD
 from savant.contracts.errors import RefusedInput
@@ -124,7 +124,9 @@ def parse_policy(data: dict[str, Any]) -> Policy:
         refuse=as_set(_path_rule(row) for row in model.refuse),
         ask=as_set(_path_rule(row) for row in model.ask),
         companions=as_set(
-            CompanionRule(id=row.id, when=as_set(row.when), need=as_set(row.need), reason=row.reason)
+            CompanionRule(
+                id=row.id, when=as_set(row.when), need=as_set(row.need), reason=row.reason, enforcement="enforce"
+            )
             for row in model.companion
         ),
         limits=Limits(
@@ -138,8 +140,15 @@ def parse_policy(data: dict[str, Any]) -> Policy:
         no_required_check=model.no_required_check,
         new_links=model.new_links,
         new_executables=model.new_executables,
+        secrets="refuse",
+        codeowners="ignore",
+        amendment="refuse",
         self_acknowledgement=model.self_acknowledgement,
         gate_accepts_starter=model.gate_accepts_starter,
+        gate=GATE,
+        staged=(),
+        exceptions=(),
+        extends=None,
         sandbox=Sandboxes(
             recipe=LEVELS_BY_WORD[model.sandbox.recipe],
             command=LEVELS_BY_WORD[model.sandbox.command],
@@ -160,4 +169,10 @@ def _patterns(model: _Policy) -> Iterator[tuple[str, list[str]]]:
 
 
 def _path_rule(row: _Rule) -> PathRule:
-    return PathRule(id=row.id, patterns=as_set(row.patterns), operations=as_set(row.operations), reason=row.reason)
+    return PathRule(
+        id=row.id,
+        patterns=as_set(row.patterns),
+        operations=as_set(row.operations),
+        reason=row.reason,
+        enforcement="enforce",
+    )

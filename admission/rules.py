@@ -325,4 +325,4 @@ def reason(code: str, rule: str, path: str | None = None, detail: str = "") -> R
 
 def condition(id_: str, code: str, paths: Sequence[str], why: str) -> Condition:
     """A condition over a set of paths."""
-    return Condition(id=id_, code=code, paths=as_set(paths), reason=why)
+    return Condition(id=id_, code=code, paths=as_set(paths), reason=why, reviewers=None)

@@ -42,6 +42,7 @@ def _entry(operation: CandidateOperation, read_before: Read, read_after: Read) -
         after=operation.after,
         added_lines=added,
         removed_lines=removed,
+        added_secrets=0,
         binary=binary,
     )
 

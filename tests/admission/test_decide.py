@@ -208,8 +208,8 @@ def test_a_decision_repeats_what_the_attempt_and_its_evaluation_did_not_see() ->
 
 def test_what_cannot_be_read_as_a_rule_is_uncertifiable() -> None:
     """Paths, patterns and ids that no document of ours holds give a decision, not an exception."""
-    rule = PathRule(id="own", patterns=("src/**",), operations=(), reason="r")
-    companion = CompanionRule(id="pair", when=("a",), need=("b",), reason="r")
+    rule = PathRule(id="own", patterns=("src/**",), operations=(), reason="r", enforcement="enforce")
+    companion = CompanionRule(id="pair", when=("a",), need=("b",), reason="r", enforcement="enforce")
     policy = structs.replace(starter_policy(), refuse=(), ask=(rule,), companions=(companion,))
     assert judge(BASE, FIX, policy=policy).outcome == "admitted"
     wrong: list[Policy] = [

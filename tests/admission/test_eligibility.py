@@ -68,7 +68,9 @@ def test_what_the_starter_certainly_refuses(
 
 def test_a_rule_about_some_kinds_refuses_only_a_promise_of_nothing_else() -> None:
     """A promise that may still be kept in another way goes on."""
-    rule = PathRule(id="own", patterns=("docs/**",), operations=as_set(("create", "delete")), reason="r")
+    rule = PathRule(
+        id="own", patterns=("docs/**",), operations=as_set(("create", "delete")), reason="r", enforcement="enforce"
+    )
     policy = structs.replace(starter_policy(), refuse=(rule,))
     assert judge_promise(plan(("docs/a.md", ("modify",))), policy) == ()
     assert judge_promise(plan(("docs/a.md", ("create", "modify"))), policy) == ()

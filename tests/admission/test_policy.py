@@ -172,7 +172,13 @@ WORDS = st.text(st.characters(codec="utf-8"), min_size=1, max_size=40)
 @given(words=WORDS, patterns=st.lists(st.sampled_from(("src/**", "*.py", "a b/", "[!x]", "caf%C3%A9", "ü/*"))))
 def test_any_policy_survives_its_toml(words: str, patterns: list[str]) -> None:
     """Quotes, control characters, emoji and line ends in a rule's words are written so that they are read again."""
-    rule = PathRule(id="own", patterns=as_set(["*", *patterns]), operations=as_set(("create", "delete")), reason=words)
+    rule = PathRule(
+        id="own",
+        patterns=as_set(["*", *patterns]),
+        operations=as_set(("create", "delete")),
+        reason=words,
+        enforcement="enforce",
+    )
     policy = structs.replace(starter_policy("repository"), refuse=as_set([rule]), no_required_check="refuse")
     policy = structs.replace(policy, gate_accepts_starter=True, ask=(), companions=())
     assert read_policy(policy_toml(policy).encode()) == policy

@@ -89,7 +89,7 @@ def counted(before: Tree, after: Tree) -> dict[str, int]:
 
 
 def rule(patterns: tuple[str, ...], operations: tuple[OperationKind, ...] = ()) -> PathRule:
-    return PathRule(id="own", patterns=patterns, operations=operations, reason="r")
+    return PathRule(id="own", patterns=patterns, operations=operations, reason="r", enforcement="enforce")
 
 
 @pytest.mark.parametrize(
@@ -205,7 +205,7 @@ def test_no_required_check_is_allowed_asked_about_or_refused() -> None:
 
 
 def companion_policy() -> Policy:
-    pair = CompanionRule(id="pair", when=("a.py",), need=("b.py",), reason="Both or none.")
+    pair = CompanionRule(id="pair", when=("a.py",), need=("b.py",), reason="Both or none.", enforcement="enforce")
     return structs.replace(starter_policy(), companions=(pair,))
 
 

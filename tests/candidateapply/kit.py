@@ -103,6 +103,7 @@ def decision_of(candidate: Sealed[Candidate], **changes: Any) -> Sealed[Decision
         conditions=as_set([]),
         acknowledged=as_set([]),
         envelope=tuple(EnvelopeEntry(path=o.path, kind=o.kind) for o in candidate.document.operations),
+        observed=(),
         limitations=(),
         unacknowledged_digest=None,
         scope_only=True,

@@ -68,6 +68,7 @@ def decision(of: Sealed[Candidate], **changes: Any) -> Sealed[Decision]:
         "conditions": (),
         "acknowledged": (),
         "envelope": (),
+        "observed": (),
         "limitations": (),
         "unacknowledged_digest": None,
         "scope_only": True,

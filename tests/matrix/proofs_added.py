@@ -70,7 +70,12 @@ def promise_refused_before_generation(shop: Shop) -> None:
     shop.uncontained()
     from admission.documents import PathRule
 
-    rules(shop, refuse=(PathRule(id="frozen", patterns=("shop/**",), operations=(), reason="It is frozen."),))
+    rules(
+        shop,
+        refuse=(
+            PathRule(id="frozen", patterns=("shop/**",), operations=(), reason="It is frozen.", enforcement="enforce"),
+        ),
+    )
     marker = shop.root / "called"
     ended = run(shop, *shell(f"touch {marker}"), "--scope", "shop/**", *GREEN, code=30)
     assert (ended["reason"], marker.exists()) == ("plan-not-converged", False)
