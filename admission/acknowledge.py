@@ -68,12 +68,14 @@ def verify_acknowledgement(
     verify_sshsig(
         document.sshsig, statement_bytes(document.statement), namespace=NAMESPACE, public=public, verifier=verifier
     )
+    person = None if people is None else people.find(public.keyid)
     return VerifiedAcknowledgement(
         statement=document.statement,
         digest=sealed.digest,
         keyid=public.keyid,
         is_requester=is_same_person(document.statement.by, public, requester, people),
         is_listed=is_listed(document.statement.by, public, people),
+        handle=None if person is None else person.handle,
     )
 
 

@@ -17,6 +17,7 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
+from admission.codes import reason
 from admission.documents import (
     AcknowledgedCondition,
     AcknowledgementStatement,
@@ -28,7 +29,9 @@ from admission.documents import (
     Reason,
     Request,
 )
-from admission.rules import ASKING, REFUSING, Facts, check_readable, reason
+from admission.facts import Facts, hidden_paths
+from admission.rules import ASKING, REFUSING, check_readable
+from admission.staging import OWNERS_RULE, Judged, exceptions, rule_of, stage, warnings
 from savant.contracts.document import Sealed, digest_of
 from savant.contracts.scalars import as_set
 from synthesis.documents import Limitation
@@ -39,6 +42,7 @@ class VerifiedAcknowledgement(msgspec.Struct, frozen=True):
 
     :param is_listed: whether its key is one that the base lists, under the name it signed with; true where the base
         lists nobody.
+    :param handle: of the person whose key it is; None where the base lists nobody, or not this key.
     """
 
     statement: AcknowledgementStatement
@@ -46,6 +50,7 @@ class VerifiedAcknowledgement(msgspec.Struct, frozen=True):
     keyid: str
     is_requester: bool
     is_listed: bool = True
+    handle: str | None = None
 
 
 def decide(
@@ -67,10 +72,10 @@ def _decide(
     facts = Facts(request.document, policy.document)
     unreadable = tuple(check_readable(facts))
     broken = (*_broken_chain(request.document, policy.digest), *unreadable)
-    conditions = () if unreadable else tuple(condition for rule in ASKING for condition in rule(facts))
-    refusals = () if unreadable else tuple(found for rule in REFUSING for found in rule(facts))
+    judged = Judged((), (), ()) if unreadable else _judge(facts)
+    conditions = judged.conditions
     counted, bad = _count(facts, conditions, acknowledgements, bare_digest)
-    refusals = (*refusals, *bad)
+    refusals = (*judged.refusals, *bad)
     met = {item.statement.condition for item in counted}
     open_ = [condition for condition in conditions if condition.id not in met]
     outcome, reasons = _outcome(broken, refusals, open_, conditions)
@@ -95,12 +100,17 @@ def _decide(
         envelope=tuple(
             EnvelopeEntry(path=entry.path, kind=entry.kind) for entry in (request.document.scope if is_open else ())
         ),
-        observed=(),
-        limitations=tuple(_limitations(request.document, policy.document)),
+        observed=judged.observed,
+        limitations=tuple(_limitations(facts, judged, is_readable=not unreadable)),
         unacknowledged_digest=bare_digest,
         scope_only=True,
         correctness_certified=False,
     )
+
+
+def _judge(facts: Facts) -> Judged:
+    refusals = (found for rule in REFUSING for found in rule(facts))
+    return stage(facts.policy, refusals, (condition for rule in ASKING for condition in rule(facts)))
 
 
 def _outcome(
@@ -134,7 +144,7 @@ def _count(
     """The acknowledgements that count, and why the others do not."""
     counted: dict[str, VerifiedAcknowledgement] = {}
     bad: list[Reason] = []
-    known = {condition.id for condition in conditions}
+    known = {condition.id: condition for condition in conditions}
     candidate = facts.request.candidate_digest
     for item in acknowledgements:
         statement = item.statement
@@ -147,15 +157,27 @@ def _count(
             bad.append(reason("admission.acknowledgement.repeated", name))
         elif not item.is_listed:
             bad.append(reason("admission.acknowledgement.stranger", name))
-        elif facts.policy.self_acknowledgement == "refuse" and (item.is_requester or not facts.request.requester):
+        elif _is_self_forbidden(facts, known[name]) and (item.is_requester or not facts.request.requester):
             words = "" if item.is_requester else "Who asked is not known, so it may be whoever acknowledged."
             bad.append(reason("admission.acknowledgement.self", name, None, words))
+        elif not _is_reviewer(item, known[name]):
+            bad.append(reason("admission.acknowledgement.not-a-reviewer", name))
         else:
             counted[name] = item
     return list(counted.values()), bad
 
 
-def _limitations(request: Request, policy: Policy) -> Iterator[Limitation]:
+def _is_self_forbidden(facts: Facts, condition: Condition) -> bool:
+    """Whether the requester may not acknowledge a condition: never what the owners of a path must see."""
+    return facts.policy.self_acknowledgement == "refuse" or rule_of(condition) == OWNERS_RULE
+
+
+def _is_reviewer(item: VerifiedAcknowledgement, condition: Condition) -> bool:
+    return condition.reviewers is None or item.handle in condition.reviewers
+
+
+def _limitations(facts: Facts, judged: Judged, *, is_readable: bool) -> Iterator[Limitation]:
+    request, policy = facts.request, facts.policy
     if policy.origin == "starter":
         yield Limitation(
             source="admission.policy",
@@ -170,4 +192,7 @@ def _limitations(request: Request, policy: Policy) -> Iterator[Limitation]:
         )
     if not request.requester:
         yield Limitation(source="admission.requester", text="Who asked for the change is not known.", blocking=False)
+    yield from warnings(judged.observed)
+    if is_readable:
+        yield from exceptions(policy, hidden_paths(facts), request.as_of)
     yield from request.limitations

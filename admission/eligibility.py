@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Final
 
 from admission.documents import PathRule, Policy, Reason
+from admission.staging import stages
 from savant.files.patterns import PatternSet
 from synthesis.documents import IntendedChange, Plan
 
@@ -35,7 +36,7 @@ def _judge(change: IntendedChange, policy: Policy) -> Reason | None:
             path=None,
             detail=f"The plan promises to move a submodule at {change.pattern!r}, which is not supported.",
         )
-    if _is_one_path(change.pattern) and not PatternSet.parse(policy.allow).matches(_raw(change.pattern)):
+    if _is_certain(policy, "allow") and _is_one_path(change.pattern) and not _is_allowed(change.pattern, policy):
         return Reason(
             code="admission.scope.outside-policy",
             rule="allow",
@@ -44,9 +45,20 @@ def _judge(change: IntendedChange, policy: Policy) -> Reason | None:
         )
     for rule in policy.refuse:
         kinds = not rule.operations or set(change.operations) <= set(rule.operations)
-        if kinds and is_covered(change.pattern, rule.patterns):
+        if kinds and _is_certain(policy, rule.id) and is_covered(change.pattern, rule.patterns):
             return _refused(change, rule)
     return None
+
+
+def _is_certain(policy: Policy, rule: str) -> bool:
+    """Whether a rule certainly refuses what it decides: it is enforced, and there is no exception of it."""
+    is_excepted = any(exemption.rule == rule for exemption in policy.exceptions)
+    return stages(policy).get(rule, "enforce") == "enforce" and not is_excepted
+
+
+def _is_allowed(pattern: str, policy: Policy) -> bool:
+    floor = () if policy.extends is None else (policy.extends.allow,)
+    return all(PatternSet.parse(allow).matches(_raw(pattern)) for allow in (policy.allow, *floor))
 
 
 def _refused(change: IntendedChange, rule: PathRule) -> Reason:

@@ -13,7 +13,7 @@ import msgspec
 
 from admission.documents import Decision, Policy, Request
 
-Verdict = Literal["allowed", "asks", "acknowledged", "refused", "undecided"]
+Verdict = Literal["allowed", "asks", "acknowledged", "refused", "warns", "audited", "undecided"]
 
 
 class PathExplanation(msgspec.Struct, frozen=True):
@@ -47,5 +47,9 @@ def _explain(path: str, kind: str, decision: Decision, allowed: str) -> Iterator
         by = acknowledged.get(condition.id)
         words = condition.reason if by is None else f"{condition.reason} Acknowledged by {by}."
         yield PathExplanation(path, kind, "asks" if by is None else "acknowledged", condition.id, words)
+    for observed in decision.observed:
+        if path in observed.paths:
+            verdict: Verdict = "warns" if observed.enforcement == "warn" else "audited"
+            yield PathExplanation(path, kind, verdict, observed.rule, f"Not enforced: {observed.reason}")
     if not refusals and not asking:
         yield PathExplanation(path, kind, "allowed", "allow", allowed)

@@ -6,112 +6,29 @@ reasons; an asking one gives a condition whose id is the rule's, so that it stay
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from types import MappingProxyType
+import re
+from collections.abc import Callable, Iterator
 from typing import Final
 
-import msgspec
-
-from admission.documents import Condition, PathRule, Policy, Reason, Request, ScopeEntry
-from runner.change import CONTROL_FOLDER, is_policy_path, required_kinds
-from runner.documents import CandidateOperation
+from admission.codes import condition, reason
+from admission.documents import Condition, Owned, Policy, Reason
+from admission.facts import Facts, can_expire, matches, new_executables, new_links, operation_of, sizes
+from admission.staging import FIXED, OWNERS_RULE, STAGEABLE, stages
+from runner.change import CONTROL_FOLDER, is_policy_path
 from runner.promise import is_promised
+from savant.contracts.digest import digest
 from savant.contracts.errors import RefusedInput
-from savant.contracts.scalars import as_set
 from savant.files.paths import to_raw
 from savant.files.patterns import PatternSet, parse
 
-REASONS: Final = MappingProxyType(
-    {
-        "admission.lineage": "A check of the sealed chain failed, so nothing can be decided.",
-        "admission.unreadable": "A path, a pattern or a rule's id is not one that can be decided with.",
-        "admission.scope.empty": "The candidate changes nothing.",
-        "admission.operation.unsupported": "The candidate moves a submodule, which cannot be applied.",
-        "admission.scope.outside-promise": "A path changed that the plan did not promise.",
-        "admission.scope.outside-policy": "A path changed that the policy does not allow.",
-        "admission.scope.disguised-rules": "A path looks like .savant on some file system, and is not it.",
-        "admission.scope.refused": "A path changed that a rule of the policy refuses.",
-        "admission.limit.exceeded": "The change is larger than the policy allows.",
-        "admission.check.none": "No required check is configured, and the policy refuses that.",
-        "admission.link.refused": "The candidate adds or repoints a link, and the policy refuses that.",
-        "admission.executable.refused": "The candidate adds an executable file, and the policy refuses that.",
-        "admission.acknowledgement.unknown": "An acknowledgement names a condition that does not exist.",
-        "admission.acknowledgement.stale": "An acknowledgement is for another decision or candidate.",
-        "admission.acknowledgement.stranger": "The people listed at the base have no such key under that name.",
-        "admission.acknowledgement.self": "The requester acknowledged, and the policy refuses that.",
-        "admission.acknowledgement.repeated": "A condition was acknowledged more than once.",
-        "admission.waiting": "A condition is not acknowledged yet.",
-        "admission.acknowledged": "Every condition was acknowledged, exactly.",
-        "admission.within": "Every change lies inside promise and policy.",
-    }
-)
-"""Every reason code of a decision, with its meaning."""
-
-CONDITIONS: Final = MappingProxyType(
-    {
-        "admission.ask.path": "A rule of the policy asks for a person on these paths.",
-        "admission.ask.companion": "A file changed without the file that goes with it.",
-        "admission.ask.limit": "The change is larger than the policy lets pass without a person.",
-        "admission.ask.no-required-check": "No required check is configured: nothing measured the candidate.",
-        "admission.ask.new-link": "The candidate adds or repoints a link.",
-        "admission.ask.new-executable": "The candidate adds an executable file.",
-    }
-)
-"""Every condition code, with its meaning."""
-
-
-class Facts(msgspec.Struct, frozen=True):
-    """What the rules look at."""
-
-    request: Request
-    policy: Policy
-
+_MAX_OWNER_WORDS: Final = 120
+_IS_NAME: Final = re.compile(r"[A-Za-z0-9._:@/+-]+")
 
 Refusing = Callable[[Facts], Iterator[Reason]]
 Asking = Callable[[Facts], Iterator[Condition]]
 
 
-def operation_of(entry: ScopeEntry) -> CandidateOperation:
-    """The operation of a scope entry."""
-    return CandidateOperation(
-        path=entry.path,
-        kind=entry.kind,
-        source=entry.source,
-        before=entry.before,
-        after=entry.after,
-        policy_change=False,
-    )
-
-
-def matches(rule: PathRule, entry: ScopeEntry) -> bool:
-    """Whether a path rule decides an entry.
-
-    A label does not hide what it stands on: a rule about ``create`` decides a rename and a copy too, one about
-    ``mode-change`` also a ``modify`` that sets the executable bit. A rename's source is a ``delete`` of its own.
-    """
-    if not PatternSet.parse(rule.patterns).matches(to_raw(entry.path)):
-        return False
-    return not rule.operations or not {entry.kind, *required_kinds(operation_of(entry))}.isdisjoint(rule.operations)
-
-
-RESERVED: Final = frozenset(
-    {
-        "limit-files",
-        "limit-added-lines",
-        "limit-deletions",
-        "no-required-check",
-        "new-links",
-        "new-executables",
-        "supported-operations",
-        "promise",
-        "allow",
-        "empty-change",
-        "disguised-rules",
-        "conditions",
-        "envelope",
-        "readable",
-    }
-)
+RESERVED: Final = STAGEABLE | FIXED
 """Ids that the built-in rules use; no rule of a policy may be called so."""
 
 
@@ -136,6 +53,8 @@ def check_readable(facts: Facts) -> Iterator[Reason]:
                 yield reason("admission.unreadable", "readable", None, str(error))
     patterns = (
         *policy.allow,
+        *(() if policy.extends is None else policy.extends.allow),
+        *(text for exemption in policy.exceptions for text in exemption.patterns),
         *(text for rule in (*policy.refuse, *policy.ask) for text in rule.patterns),
         *(text for companion in policy.companions for text in (*companion.when, *companion.need)),
         *(change.pattern for change in request.promise or ()),
@@ -147,6 +66,8 @@ def check_readable(facts: Facts) -> Iterator[Reason]:
             yield reason("admission.unreadable", "readable", None, str(error))
     for id_ in sorted(repeated_ids(policy)):
         yield reason("admission.unreadable", id_, None, "Two rules have this id.")
+    if request.as_of is None and can_expire(policy):
+        yield reason("admission.unreadable", "readable", None, "An exception can end, and the request names no day.")
 
 
 def _empty(facts: Facts) -> Iterator[Reason]:
@@ -171,9 +92,12 @@ def _outside_promise(facts: Facts) -> Iterator[Reason]:
 
 
 def _outside_policy(facts: Facts) -> Iterator[Reason]:
-    allowed = PatternSet.parse(facts.policy.allow)
-    for entry in facts.request.scope:
-        if not allowed.matches(to_raw(entry.path)):
+    extends = facts.policy.extends
+    allowed = [
+        PatternSet.parse(texts) for texts in (facts.policy.allow, *(() if extends is None else (extends.allow,)))
+    ]
+    for entry in facts.seen("allow"):
+        if not all(patterns.matches(to_raw(entry.path)) for patterns in allowed):
             yield reason("admission.scope.outside-policy", "allow", entry.path)
 
 
@@ -185,9 +109,16 @@ def _disguised(facts: Facts) -> Iterator[Reason]:
 
 
 def _refused_paths(facts: Facts) -> Iterator[Reason]:
+    # In the order of the paths, and of the rules for each: what a person reads first is the first path.
+    found = {
+        (rule.id, entry.path): rule.reason
+        for rule in facts.policy.refuse
+        for entry in facts.seen(rule.id)
+        if matches(rule, entry)
+    }
     for entry in facts.request.scope:
         for rule in facts.policy.refuse:
-            if matches(rule, entry):
+            if (rule.id, entry.path) in found:
                 yield reason("admission.scope.refused", rule.id, entry.path, rule.reason)
 
 
@@ -198,19 +129,36 @@ def _too_large(facts: Facts) -> Iterator[Reason]:
 
 
 def _no_check(facts: Facts) -> Iterator[Reason]:
-    if facts.request.required_checks == 0 and facts.policy.no_required_check == "refuse":
+    if facts.policy.no_required_check == "refuse" and _is_unmeasured(facts):
         yield reason("admission.check.none", "no-required-check")
+
+
+def _is_unmeasured(facts: Facts) -> bool:
+    """Whether no required check measured the candidate, and an exception does not hide all of it."""
+    is_hidden = bool(facts.request.scope) and not facts.seen("no-required-check")
+    return facts.request.required_checks == 0 and not is_hidden
 
 
 def _links(facts: Facts) -> Iterator[Reason]:
     if facts.policy.new_links == "refuse":
-        yield from (reason("admission.link.refused", "new-links", path) for path in new_links(facts.request.scope))
+        for path in new_links(facts.seen("new-links")):
+            yield reason("admission.link.refused", "new-links", path)
 
 
 def _executables(facts: Facts) -> Iterator[Reason]:
     if facts.policy.new_executables == "refuse":
-        for path in new_executables(facts.request.scope):
+        for path in new_executables(facts.seen("new-executables")):
             yield reason("admission.executable.refused", "new-executables", path)
+
+
+def _secrets(facts: Facts) -> Iterator[Reason]:
+    if facts.policy.secrets == "refuse":
+        for path in _with_secrets(facts):
+            yield reason("admission.secret.refused", "secrets", path)
+
+
+def _with_secrets(facts: Facts) -> list[str]:
+    return [entry.path for entry in facts.seen("secrets") if entry.added_secrets]
 
 
 REFUSING: Final[tuple[Refusing, ...]] = (
@@ -220,6 +168,7 @@ REFUSING: Final[tuple[Refusing, ...]] = (
     _outside_policy,
     _disguised,
     _refused_paths,
+    _secrets,
     _links,
     _executables,
     _too_large,
@@ -230,15 +179,25 @@ REFUSING: Final[tuple[Refusing, ...]] = (
 
 def _ask_paths(facts: Facts) -> Iterator[Condition]:
     for rule in facts.policy.ask:
-        paths = [entry.path for entry in facts.request.scope if matches(rule, entry)]
+        paths = [entry.path for entry in facts.seen(rule.id) if matches(rule, entry)]
         if paths:
             yield condition(rule.id, "admission.ask.path", paths, rule.reason)
+
+
+def _ask_custody(facts: Facts) -> Iterator[Condition]:
+    stage = stages(facts.policy)
+    asked = {path for found in _ask_paths(facts) if stage.get(found.id, "enforce") == "enforce" for path in found.paths}
+    seen = {entry.path for entry in facts.seen("custody")}
+    paths = [path for path in facts.request.custody if path in seen and path not in asked]
+    if paths:
+        why = "It changes files that judge: they were judged with, as they are on the base."
+        yield condition("custody", "admission.ask.custody", paths, why)
 
 
 def _ask_companions(facts: Facts) -> Iterator[Condition]:
     for rule in facts.policy.companions:
         when, need = PatternSet.parse(rule.when), PatternSet.parse(rule.need)
-        found = [entry for entry in facts.request.scope if when.matches(to_raw(entry.path))]
+        found = [entry for entry in facts.seen(rule.id) if when.matches(to_raw(entry.path))]
         gone = all(entry.after is None for entry in found)
         # Removing the lock does not bring it along, unless what it locks goes too.
         brought = (need.matches(to_raw(entry.path)) for entry in facts.request.scope if gone or entry.after is not None)
@@ -255,74 +214,69 @@ def _ask_size(facts: Facts) -> Iterator[Condition]:
 
 
 def _ask_check(facts: Facts) -> Iterator[Condition]:
-    if facts.request.required_checks == 0 and facts.policy.no_required_check == "ask":
+    if facts.policy.no_required_check == "ask" and _is_unmeasured(facts):
         yield condition("no-required-check", "admission.ask.no-required-check", (), "No required check is configured.")
 
 
 def _ask_links(facts: Facts) -> Iterator[Condition]:
-    paths = new_links(facts.request.scope)
+    paths = new_links(facts.seen("new-links"))
     if paths and facts.policy.new_links == "ask":
         yield condition("new-links", "admission.ask.new-link", paths, "It adds or repoints a link.")
 
 
 def _ask_executables(facts: Facts) -> Iterator[Condition]:
-    paths = new_executables(facts.request.scope)
+    paths = new_executables(facts.seen("new-executables"))
     if paths and facts.policy.new_executables == "ask":
         yield condition("new-executables", "admission.ask.new-executable", paths, "It adds an executable file.")
 
 
+def _ask_secrets(facts: Facts) -> Iterator[Condition]:
+    paths = _with_secrets(facts)
+    if paths and facts.policy.secrets == "ask":
+        yield condition("secrets", "admission.ask.secret", paths, "A line that was added looks like a secret.")
+
+
+def _ask_owners(facts: Facts) -> Iterator[Condition]:
+    if facts.policy.codeowners == "ignore":
+        return
+    seen = {entry.path for entry in facts.seen(OWNERS_RULE)}
+    for owned in facts.request.owners:
+        paths = [path for path in owned.paths if path in seen]
+        if paths:
+            why = _why_owners(owned, facts.request.requester)
+            yield condition(
+                owners_condition(owned.owners), "admission.ask.owners", paths, why, reviewers=owned.reviewers
+            )
+
+
+def owners_condition(owners: tuple[str, ...]) -> str:
+    """The id of the condition that asks for one of these owners; another one for each set of owners."""
+    words = "+".join(owners)
+    if len(words) > _MAX_OWNER_WORDS or "+" in "".join(owners) or not _IS_NAME.fullmatch(words):
+        words = digest("\n".join(owners).encode("utf-8")).partition(":")[2][:16]
+    return f"{OWNERS_RULE}:{words}"
+
+
+def _why_owners(owned: Owned, requester: str) -> str:
+    names = ", ".join(owned.owners)
+    if not requester:
+        return f"Owned by {names}. Who asked is not known, so nobody counts: run again with --requester NAME."
+    if owned.reviewers is None:
+        return f"Owned by {names}. The base lists no people, so anybody but the requester may stand for them."
+    if not owned.reviewers:
+        return f"Owned by {names}. Nobody in .savant/people.toml but the requester stands for them: list somebody."
+    return f"Owned by {names}. One of these must have seen it: {', '.join(owned.reviewers)}."
+
+
 ASKING: Final[tuple[Asking, ...]] = (
     _ask_paths,
+    _ask_custody,
     _ask_companions,
     _ask_size,
     _ask_check,
     _ask_links,
     _ask_executables,
+    _ask_secrets,
+    _ask_owners,
 )
 """The asking rules."""
-
-
-def sizes(facts: Facts) -> tuple[tuple[str, int, int, int], ...]:
-    """``(what, how many, ask above, refuse above)`` of a request. A rename is one file and deletes nothing."""
-    scope, limits = facts.request.scope, facts.policy.limits
-    moved = {entry.source for entry in scope if entry.kind == "rename"}
-    stays = [entry for entry in scope if entry.kind != "delete" or entry.path not in moved]
-    deletions = sum(1 for entry in stays if entry.kind == "delete")
-    return (
-        ("files", len(stays), limits.files_ask, limits.files_refuse),
-        ("added-lines", sum(e.added_lines for e in scope), limits.added_lines_ask, limits.added_lines_refuse),
-        ("deletions", deletions, limits.deletions_ask, limits.deletions_refuse),
-    )
-
-
-def new_links(scope: Sequence[ScopeEntry]) -> list[str]:
-    """The paths that are a new or repointed link afterwards."""
-    return [
-        e.path
-        for e in scope
-        if e.after is not None
-        and e.after.mode == "symlink"
-        and (e.before is None or e.before.content_digest != e.after.content_digest or e.before.mode != "symlink")
-    ]
-
-
-def new_executables(scope: Sequence[ScopeEntry]) -> list[str]:
-    """The paths that are executable afterwards and were not before; moving one along is nothing new."""
-    return [
-        e.path
-        for e in scope
-        if e.after is not None
-        and e.after.mode == "executable"
-        and e.kind != "rename"
-        and (e.before is None or e.before.mode != "executable")
-    ]
-
-
-def reason(code: str, rule: str, path: str | None = None, detail: str = "") -> Reason:
-    """A reason; without words of its own it says what the code means."""
-    return Reason(code=code, rule=rule, path=path, detail=detail or REASONS[code])
-
-
-def condition(id_: str, code: str, paths: Sequence[str], why: str) -> Condition:
-    """A condition over a set of paths."""
-    return Condition(id=id_, code=code, paths=as_set(paths), reason=why, reviewers=None)

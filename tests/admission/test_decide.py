@@ -9,11 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
+from admission.codes import REASONS
 from admission.compose import compose_request
 from admission.decide import VerifiedAcknowledgement, decide
 from admission.documents import CompanionRule, Decision, LineageCheck, PathRule, Policy, Request
+from admission.facts import operation_of
 from admission.policy import starter_policy
-from admission.rules import REASONS, operation_of
 from runner.promise import is_promised
 from savant.contracts.document import Sealed, digest_of, seal
 from savant.contracts.scalars import as_set

@@ -10,7 +10,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
-from admission.documents import Outcome, PathRule, Policy, Sandboxes
+from admission.documents import (
+    CompanionRule,
+    Enforcement,
+    Exemption,
+    GatePolicy,
+    Outcome,
+    PathRule,
+    Policy,
+    Sandboxes,
+    Staged,
+)
 from admission.policy import CHANGED, LOCKS, MANIFESTS, MAX_POLICY_BYTES, policy_toml, read_policy, starter_policy
 from admission.rules import RESERVED
 from savant.contracts.document import seal
@@ -169,18 +179,35 @@ def test_the_starter_is_well_formed() -> None:
 WORDS = st.text(st.characters(codec="utf-8"), min_size=1, max_size=40)
 
 
-@given(words=WORDS, patterns=st.lists(st.sampled_from(("src/**", "*.py", "a b/", "[!x]", "caf%C3%A9", "ü/*"))))
-def test_any_policy_survives_its_toml(words: str, patterns: list[str]) -> None:
+@given(
+    words=WORDS,
+    patterns=st.lists(st.sampled_from(("src/**", "*.py", "a b/", "[!x]", "caf%C3%A9", "ü/*"))),
+    enforcement=st.sampled_from(get_args(Enforcement)),
+    expires=st.none() | st.dates().map(str),
+)
+def test_any_policy_survives_its_toml(
+    words: str, patterns: list[str], enforcement: Enforcement, expires: str | None
+) -> None:
     """Quotes, control characters, emoji and line ends in a rule's words are written so that they are read again."""
     rule = PathRule(
         id="own",
         patterns=as_set(["*", *patterns]),
         operations=as_set(("create", "delete")),
         reason=words,
-        enforcement="enforce",
+        enforcement=enforcement,
     )
+    pair = CompanionRule(id="pair", when=("a",), need=("b",), reason=words, enforcement=enforcement)
+    once = Exemption(id="once", rule="own", patterns=rule.patterns, reason=words, expires=expires)
     policy = structs.replace(starter_policy("repository"), refuse=as_set([rule]), no_required_check="refuse")
-    policy = structs.replace(policy, gate_accepts_starter=True, ask=(), companions=())
+    policy = structs.replace(policy, gate_accepts_starter=True, ask=(), companions=(pair,), exceptions=(once,))
+    policy = structs.replace(
+        policy,
+        secrets="ask",
+        codeowners="ask",
+        amendment="ask",
+        gate=GatePolicy(mode="declared", custody="B", evaluate=False),
+        staged=as_set(Staged(rule=rule, enforcement=enforcement) for rule in ("allow", "required-reviewers")),
+    )
     assert read_policy(policy_toml(policy).encode()) == policy
 
 
@@ -220,6 +247,39 @@ WRONG: dict[str, tuple[str, str]] = {
         "companion.0.need",
     ),
     "a companion without need": ('[[companion]]\nid = "a"\nwhen = ["x"]\nreason = "r"\n', "companion.0.need"),
+    "an unknown stage": (f'[[ask]]\n{RULE}enforcement = "off"\n', "ask.0.enforcement"),
+    "staging what always holds": ('[enforcement]\npromise = "warn"\n', "'promise'"),
+    "staging a rule by the table": (f'[enforcement]\na = "warn"\n[[ask]]\n{RULE}', "'a'"),
+    "an exception of nothing": (
+        '[[exception]]\nid = "e"\nrule = "b"\npatterns = ["x"]\nreason = "r"\n',
+        "exception.0.rule",
+    ),
+    "an exception of what always holds": (
+        '[[exception]]\nid = "e"\nrule = "promise"\npatterns = ["x"]\nreason = "r"\n',
+        "exception.0.rule",
+    ),
+    "an exception without words": (
+        '[[exception]]\nid = "e"\nrule = "new-links"\npatterns = ["x"]\n',
+        "exception.0.reason",
+    ),
+    "an exception with a bad pattern": (
+        '[[exception]]\nid = "e"\nrule = "new-links"\npatterns = ["!x"]\nreason = "r"\n',
+        "exception.0.patterns",
+    ),
+    "an exception that ends in words": (
+        '[[exception]]\nid = "e"\nrule = "new-links"\npatterns = ["x"]\nreason = "r"\nexpires = "soon"\n',
+        "exception.0.expires",
+    ),
+    "an exception that ends at an hour": (
+        '[[exception]]\nid = "e"\nrule = "new-links"\npatterns = ["x"]\nreason = "r"\nexpires = 2026-01-01T09:00:00\n',
+        "exception.0.expires",
+    ),
+    "two exceptions of one name": (
+        '[[exception]]\nid = "e"\nrule = "new-links"\npatterns = ["x"]\nreason = "r"\n' * 2,
+        "'e'",
+    ),
+    "an unknown gate": ('[gate]\nmode = "strict"\n', "gate.mode"),
+    "a floor without digest": ('extends = { bundle = ".savant/f.toml" }\n', "extends.digest"),
     "no TOML": ("allow = \n", "the file"),
     "a huge number": ("[limits]\nfiles = [" + "1" * 5000 + ", 2]\n", "the file"),
     "deep nesting": ("allow = " + "[" * 100_000, "the file"),
@@ -271,10 +331,14 @@ def test_the_toml_says_what_each_part_does() -> None:
         "no_required_check",
         "new_links",
         "new_executables",
+        "secrets",
+        "codeowners",
+        "amendment",
         "self_acknowledgement",
         "gate_accepts_starter",
         "limits",
         "sandbox",
+        "gate",
         "refuse",
         "ask",
         "companion",

@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
+from admission.codes import CONDITIONS, REASONS
 from admission.documents import CompanionRule, PathRule, Policy
+from admission.facts import Facts, matches, sizes
 from admission.policy import starter_policy
-from admission.rules import CONDITIONS, REASONS, Facts, matches, sizes
 from admission.verify import VIOLATIONS
 from synthesis.documents import IntendedChange, OperationKind
 from tests.admission.kit import (
