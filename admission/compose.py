@@ -9,7 +9,8 @@ from collections.abc import Iterator
 
 import msgspec
 
-from admission.documents import Decision, LineageCheck, Policy, Receipt, Request, ScopeEntry
+from admission.documents import Decision, LineageCheck, Owned, Policy, Receipt, Request, ScopeEntry
+from admission.facts import can_expire
 from evaluator.dispositions import check_receipt as check_evaluation_receipt
 from evaluator.documents import Policy as EvaluatorPolicy
 from evaluator.documents import Receipt as EvaluationReceipt
@@ -45,8 +46,19 @@ class Chain(msgspec.Struct, frozen=True, kw_only=True):
     final_digest: str | None
 
 
-def compose_request(chain: Chain, scope: tuple[ScopeEntry, ...], *, requester: str) -> Sealed[Request]:
-    """The admission request of a chain; its scope is the difference of the base and sealed manifests."""
+def compose_request(
+    chain: Chain,
+    scope: tuple[ScopeEntry, ...],
+    *,
+    requester: str,
+    owners: tuple[Owned, ...] = (),
+    as_of: str | None = None,
+) -> Sealed[Request]:
+    """The admission request of a chain; its scope is the difference of the base and sealed manifests.
+
+    :param owners: the changed paths by their owners at the base, see :func:`admission.owners.owned_paths`.
+    :param as_of: the day on which exceptions are judged; left out of the request where none can end.
+    """
     candidate = chain.candidate.document
     evaluators = chain.evaluator_policy.document.evaluators
     return seal(
@@ -66,7 +78,7 @@ def compose_request(chain: Chain, scope: tuple[ScopeEntry, ...], *, requester: s
             final_digest=candidate.final_digest,
             scope=scope,
             custody=(),
-            owners=(),
+            owners=owners,
             promise=promise_of(chain.plan.document),
             required_checks=sum(1 for e in evaluators if e.required and e.evaluator == "command"),
             lineage=tuple(check_lineage(chain, scope)),
@@ -74,7 +86,7 @@ def compose_request(chain: Chain, scope: tuple[ScopeEntry, ...], *, requester: s
                 dict.fromkeys((*chain.runner_receipt.document.limitations, *chain.evaluation.document.limitations))
             ),
             requester=requester,
-            as_of=None,
+            as_of=as_of if can_expire(chain.policy.document) else None,
         )
     )
 

@@ -8,7 +8,7 @@ import msgspec
 
 from admission.compose import Chain, compose_receipt, compose_request
 from admission.decide import VerifiedAcknowledgement, decide
-from admission.documents import Decision, Receipt, Request, ScopeEntry
+from admission.documents import Decision, Owned, Receipt, Request, ScopeEntry
 from admission.scope import derive_scope
 from runner.content import CandidateTree, change_set_of
 from runner.documents import Candidate, CandidateOperation, ChangeSet, FileState
@@ -57,13 +57,17 @@ def admit(
     recomputed: Recomputed,
     *,
     requester: str,
+    owners: tuple[Owned, ...] = (),
+    as_of: str | None = None,
     acknowledgements: Sequence[VerifiedAcknowledgement] = (),
 ) -> Admission:
     """Decide the admission of a candidate.
 
     :param chain: makes the chain from what was recomputed.
+    :param owners: the changed paths by their owners at the base.
+    :param as_of: the day on which exceptions are judged; it counts only where one can end.
     """
     composed = chain(recomputed)
-    request = compose_request(composed, recomputed.scope, requester=requester)
+    request = compose_request(composed, recomputed.scope, requester=requester, owners=owners, as_of=as_of)
     decision = seal(decide(request, composed.policy, acknowledgements))
     return Admission(request, decision, compose_receipt(request, decision))

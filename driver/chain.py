@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import cast
 
 from admission.compose import Chain
-from admission.documents import Acknowledgement, Policy, Request
+from admission.documents import Acknowledgement, Decision, Policy, Request
 from driver.admit import Recomputed
 from driver.history import RunHistory
 from evaluator.documents import Policy as EvaluatorPolicy
@@ -49,17 +49,30 @@ def chain_of(
 
 
 def acknowledgements_of(
-    history: RunHistory, candidate_digest: str, *, before: int | None = None
+    history: RunHistory, bare: Sealed[Decision], *, before: int | None = None
 ) -> list[Sealed[Acknowledgement]]:
     """The newest acknowledgement of each condition of a candidate, in the order in which conditions were first met.
 
-    :param before: only those that were recorded before this record.
+    One that was signed for an earlier decision of the run, judged as on another day, is left out where its condition is
+    no longer one; where it still is, the decision says that it is stale.
+
+    :param bare: the decision without acknowledgements.
+    :param before: only what was recorded before this record.
     """
     newest: dict[str, Sealed[Acknowledgement]] = {}
+    earlier: set[str] = set()
     for entry in history.entries:
         document = entry.body.document
-        if not isinstance(document, Acknowledgement) or (before is not None and entry.seq >= before):
-            continue
-        if document.statement.candidate_digest == candidate_digest:
+        if before is not None and entry.seq >= before:
+            break
+        if isinstance(document, Decision) and document.unacknowledged_digest is None:
+            earlier.add(entry.body.digest)
+        if isinstance(document, Acknowledgement):
             newest[document.statement.condition] = cast("Sealed[Acknowledgement]", entry.body)
-    return list(newest.values())
+    asked = {condition.id for condition in bare.document.conditions}
+    return [
+        found
+        for condition, found in newest.items()
+        if found.document.statement.candidate_digest == bare.document.candidate_digest
+        and (condition in asked or found.document.statement.decision_digest not in earlier - {bare.digest})
+    ]

@@ -8,9 +8,11 @@ from msgspec import structs
 
 from admission.decide import decide
 from admission.documents import Decision, Request
+from admission.facts import can_expire
+from admission.owners import owned_paths
 from admission.scope import derive_scope
 from driver.gate import Match, Question, explains
-from driver.prepare import read_rules
+from driver.prepare import owners_at, people_at, read_rules
 from runner.change import change_set, operations
 from runner.content import change_set_of
 from runner.documents import Candidate, CandidateOperation, ChangeSet, FileState
@@ -46,12 +48,20 @@ def change_between(base: BaseSnapshot, head: BaseSnapshot) -> ChangeSet:
 
 
 def judge_again(
-    question: Question, base: BaseSnapshot, head: BaseSnapshot, match: Match, decision: Decision
+    question: Question,
+    base: BaseSnapshot,
+    head: BaseSnapshot,
+    match: Match,
+    decision: Decision,
+    *,
+    as_of: str | None = None,
 ) -> Decision:
     """Admission decided again about a candidate's change on another base, by the rules of that base.
 
     The labels and line counts are derived on that base. Acknowledgements do not move: people signed another decision.
     The checks are not run again: they ran on the base that the candidate was made from.
+
+    :param as_of: the day on which exceptions are judged; that of the request when None.
     """
     request = match.history.by_digest(Request, decision.request_digest).document
     moved_operations = operations(change_set_of(match.candidate.document), base.manifest)
@@ -64,13 +74,17 @@ def judge_again(
         del state
         return head.read(to_raw(operation.path))
 
+    scope = derive_scope(moved_operations, before, after)
+    policy = question.policy.document
     moved = structs.replace(
         request,
         policy_digest=question.policy.digest,
         base_commit=question.base_commit,
         input_digest=question.base_digest,
         final_digest=question.head_digest,
-        scope=derive_scope(moved_operations, before, after),
+        scope=scope,
+        owners=owned_paths(scope, owners_at(base, policy), people_at(base), request.requester),
+        as_of=(as_of or request.as_of) if can_expire(policy) else None,
     )
     return decide(seal(moved), question.policy)
 

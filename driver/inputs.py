@@ -20,6 +20,8 @@ from runner.snapshot import BaseSnapshot
 from savant.contracts.document import Document, Sealed
 from savant.contracts.effects import Cancellation, Clock, Tasks
 from savant.identity.documents import Closure
+from savant.identity.owners import Owners
+from savant.identity.people import People
 from savant.process.port import ProcessRunner
 from savant.process.view import PLAIN_SIGHT, Sight
 from savant.store.port import ObjectStore
@@ -42,6 +44,9 @@ class RunInputs(msgspec.Struct, frozen=True, kw_only=True):
     :param accounting: the worst case of a provider call, and its price.
     :param demands: the least containment of each command.
     :param limitations: what is known before the start and belongs into the run's receipt.
+    :param as_of: the day on which what can expire is judged.
+    :param people: who is listed at the base; None where nobody is.
+    :param owners: who owns paths at the base; None where it does not say, or the policy does not ask.
     """
 
     session: Sealed[Session]
@@ -57,6 +62,9 @@ class RunInputs(msgspec.Struct, frozen=True, kw_only=True):
     requester: str
     demands: Demands = NO_DEMANDS
     limitations: tuple[Limitation, ...] = ()
+    as_of: str | None = None
+    people: People | None = None
+    owners: Owners | None = None
 
     @property
     def is_accounted(self) -> bool:

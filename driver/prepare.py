@@ -23,8 +23,10 @@ from evaluator.documents import Policy as EvaluatorPolicy
 from evaluator.policy import verify_policy
 from runner.snapshot import BaseSnapshot
 from savant.contracts.document import Document, Sealed, seal
+from savant.files.paths import to_raw
 from savant.identity.closure import closure_identity, is_record_path
 from savant.identity.graph import graph_identity
+from savant.identity.owners import OWNERS_PATHS, Owners, read_owners
 from savant.identity.people import PEOPLE_PATH, People, read_people
 from savant.identity.task import task_identity
 from savant.identity.workspace import workspace_identity
@@ -49,6 +51,8 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     ledger_mode: Literal["off", "record", "enforce"] = "enforce"
     allow_unsandboxed: bool = False
     check_network: bool = False
+    as_of: str | None = None
+    """The day on which what can expire is judged; None where nothing can."""
 
 
 class Rules(msgspec.Struct, frozen=True):
@@ -60,21 +64,41 @@ class Rules(msgspec.Struct, frozen=True):
     """The evaluator policy that the project alone would give: what a person trusts by digest."""
     people: People | None
     """Who may acknowledge; None where nobody is listed."""
+    owners: Owners | None = None
+    """Who owns paths; None where the base does not say, or the policy does not ask."""
 
 
 def read_rules(snapshot: BaseSnapshot) -> Rules:
     """The rules as committed at the base.
 
-    :raises RefusedInput: ``refused.config``, ``refused.policy``, ``refused.people``, ``refused.bad-pattern`` naming
-        file, key and fix.
+    :raises RefusedInput: ``refused.config``, ``refused.policy``, ``refused.people``, ``refused.codeowners``,
+        ``refused.bad-pattern`` naming file, key and fix.
     """
     config = ProjectConfig()
     if snapshot.mode(CONFIG_PATH) is not None:
         config = read_config(snapshot.read(CONFIG_PATH))
     policy = starter_policy()
     if snapshot.mode(POLICY_PATH) is not None:
-        policy = read_policy(snapshot.read(POLICY_PATH))
-    return Rules(config, seal(policy), seal(evaluator_policy(config, ())), people_at(snapshot))
+        policy = read_policy(snapshot.read(POLICY_PATH), lambda path: file_at(snapshot, path))
+    judging: Sealed[EvaluatorPolicy] = seal(evaluator_policy(config, ()))
+    return Rules(config, seal(policy), judging, people_at(snapshot), owners_at(snapshot, policy))
+
+
+def file_at(snapshot: BaseSnapshot, path: str) -> bytes | None:
+    """The bytes of a regular file at the base, by its path in text; None where there is none."""
+    raw = to_raw(path)
+    return snapshot.read(raw) if snapshot.mode(raw) in ("regular", "executable") else None
+
+
+def owners_at(snapshot: BaseSnapshot, policy: AdmissionPolicy) -> Owners | None:
+    """Who owns paths, as committed at the base; None where it does not say, or the policy does not ask.
+
+    :raises RefusedInput: ``refused.codeowners``.
+    """
+    if policy.codeowners == "ignore":
+        return None
+    path = next((path for path in OWNERS_PATHS if snapshot.mode(path) is not None), None)
+    return None if path is None else read_owners(snapshot.read(path), path)
 
 
 def people_at(snapshot: BaseSnapshot) -> People | None:
@@ -154,6 +178,9 @@ def prepare(
         accounting=seal(Accounting(model=model, call=rules.config.call, price=price)),
         scope=asked.scope,
         requester=asked.requester,
+        as_of=asked.as_of,
+        people=rules.people,
+        owners=rules.owners,
     )
 
 

@@ -12,6 +12,7 @@ from admission.documents import Decision, Verification
 from admission.documents import Policy as AdmissionPolicy
 from admission.documents import Receipt as AdmissionReceipt
 from admission.documents import Request as AdmissionRequest
+from admission.owners import owned_paths
 from admission.scope import derive_scope
 from candidateapply.documents import Receipt as ApplyReceipt
 from candidateapply.documents import UndoReceipt, VerificationRecord
@@ -19,7 +20,7 @@ from driver.admit import Recomputed
 from driver.chain import acknowledgements_of, chain_of
 from driver.documents import Receipt as RunReceipt
 from driver.governed import evidence_of_obligations
-from driver.prepare import people_at
+from driver.prepare import owners_at, people_at
 from driver.replay_evidence import Evidence, differs, not_shown, verify_same
 from evaluator.compose import CompositionFailure, compose
 from evaluator.dispositions import check_receipt as check_evaluation_receipt
@@ -32,7 +33,7 @@ from runner.content import change_set_of
 from runner.dispositions import check_receipt as check_runner_receipt
 from runner.documents import Candidate, CandidateOperation, ChangeSet, FileState, Snapshot
 from runner.documents import Receipt as RunnerReceipt
-from savant.contracts.document import Sealed, digest_of
+from savant.contracts.document import Sealed, digest_of, seal
 from savant.files.paths import to_raw
 from savant.identity.documents import Closure, Task
 from synthesis.documents import Evaluation
@@ -125,11 +126,10 @@ def _decide_again(evidence: Evidence, decision: Decision, seq: int) -> Decision:
     """The decision on the acknowledgements that were recorded before it; none for one that people sign."""
     request = evidence.one(AdmissionRequest, decision.request_digest)
     policy = evidence.one(AdmissionPolicy, decision.policy_digest)
-    acknowledgements = (
-        []
-        if decision.unacknowledged_digest is None
-        else acknowledgements_of(evidence.history, decision.candidate_digest, before=seq)
-    )
+    bare = seal(decide(request, policy))
+    if decision.unacknowledged_digest is None:
+        return bare.document
+    acknowledgements = acknowledgements_of(evidence.history, bare, before=seq)
     people = people_at(evidence.snapshot(request.document.base_commit)) if acknowledgements else None
     verified = [
         verify_acknowledgement(found, requester=request.document.requester, verifier=evidence.verifier, people=people)
@@ -153,7 +153,10 @@ def _request(evidence: Evidence, request: AdmissionRequest) -> Sealed[AdmissionR
     scope = derive_scope(candidate.operations, before, after)
     recomputed = Recomputed(evidence.changes(candidate), tree.manifest.digest, scope)
     requester = evidence.one(Task, evidence.session.document.task_digest).document.requester
-    return compose_request(chain_of(evidence.history, base, recomputed, request), scope, requester=requester)
+    policy = evidence.one(AdmissionPolicy, request.policy_digest).document
+    owners = owned_paths(scope, owners_at(base, policy), people_at(base), requester)
+    chain = chain_of(evidence.history, base, recomputed, request)
+    return compose_request(chain, scope, requester=requester, owners=owners, as_of=request.as_of)
 
 
 def applications_agree(evidence: Evidence) -> str:

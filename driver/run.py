@@ -10,6 +10,7 @@ from collections.abc import Callable
 import msgspec
 
 from admission.compose import Chain
+from admission.owners import owned_paths
 from driver.admit import Admission, Recomputed, admit, recompute
 from driver.documents import Receipt, RunDisposition
 from driver.inputs import RunInputs, RunPorts
@@ -104,7 +105,8 @@ def _admit(run: Run) -> Admission:
         )
 
     recomputed = recompute(inputs.snapshot, candidate.document, run.ports.store)
-    admission = admit(chain, recomputed, requester=inputs.requester)
+    owners = owned_paths(recomputed.scope, inputs.owners, inputs.people, inputs.requester)
+    admission = admit(chain, recomputed, requester=inputs.requester, owners=owners, as_of=inputs.as_of)
     recorder.record_once("admission", admission.request)
     recorder.record("admission", admission.decision, candidate_raw=candidate.raw)
     recorder.record("admission", admission.receipt, candidate_raw=candidate.raw)

@@ -9,10 +9,13 @@ import click
 
 from savant.cli.cmd_apply import recording
 from savant.cli.exits import EXITS, exit_code
-from savant.cli.options import format_option, repository_option
+from savant.cli.options import DAY, format_option, repository_option
 from savant.cli.render import Output, table
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from admission.decide import VerifiedAcknowledgement
     from admission.documents import Decision
     from driver.admit import Admission
     from driver.history import RunHistory
@@ -36,20 +39,25 @@ ENDING_OF = {
 @click.argument("run", metavar="[RUN]", default="latest")
 @repository_option
 @click.option("--explain", is_flag=True, help="Say which rule decided each path.")
+@click.option("--as-of", type=DAY, metavar="YYYY-MM-DD", help="Judge exceptions as on this day (default: the run's).")
 @format_option
-def admit(run: str, repo: str, explain: bool, format_: str) -> int:
+def admit(run: str, repo: str, explain: bool, as_of: str | None, format_: str) -> int:
     """Decide again and record the decision when it is a new one."""
-    from admission.documents import Policy
+    from admission.documents import Policy, Request
     from admission.explain import explain as explain_paths
     from savant.cli.workbench import Workbench
 
     output = Output(as_json=format_ == "json")
     with Workbench(repo) as bench, recording(bench, run) as (history, recorder):
-        admission = decide_again(bench, history)
+        bare, admission = decide_again(bench, history, as_of)
+        if admission.request.digest != history.need(Request).digest:
+            recorder.record("admission", admission.request)
         known = {d.digest for d in _decisions(history)}
-        if admission.decision.digest not in known:
-            recorder.record("admission", admission.decision)
-            recorder.record("admission", admission.receipt)
+        for made in (bare, admission):
+            if made.decision.digest not in known:
+                known.add(made.decision.digest)
+                recorder.record("admission", made.decision)
+                recorder.record("admission", made.receipt)
         recorder.checkpoint()
         policy = history.by_digest(Policy, admission.decision.document.policy_digest)
     decision = admission.decision.document
@@ -65,7 +73,21 @@ def admit(run: str, repo: str, explain: bool, format_: str) -> int:
             "decision": admission.decision.digest,
             "outcome": decision.outcome,
             "reasons": [{"code": r.code, "rule": r.rule, "path": r.path, "detail": r.detail} for r in decision.reasons],
-            "conditions": [{"id": c.id, "reason": c.reason, "paths": list(c.paths)} for c in decision.conditions],
+            "conditions": [
+                {
+                    "id": c.id,
+                    "code": c.code,
+                    "reason": c.reason,
+                    "paths": list(c.paths),
+                    "reviewers": None if c.reviewers is None else list(c.reviewers),
+                }
+                for c in decision.conditions
+            ],
+            "observed": [
+                {"rule": o.rule, "code": o.code, "enforcement": o.enforcement, "paths": list(o.paths)}
+                for o in decision.observed
+            ],
+            "as_of": admission.request.document.as_of,
             "acknowledged": [
                 {"condition": a.condition, "by": a.by, "key": a.keyid, "is_requester": a.is_requester}
                 for a in decision.acknowledged
@@ -103,34 +125,47 @@ def _decisions(history: RunHistory) -> list[Sealed[Decision]]:
     return history.all(Decision)
 
 
-def decide_again(bench: Workbench, history: RunHistory) -> Admission:
-    """The admission of a run's candidate, composed and decided again from its records and every acknowledgement.
+def decide_again(bench: Workbench, history: RunHistory, as_of: str | None = None) -> tuple[Admission, Admission]:
+    """The admission of a run's candidate, composed and decided again: without acknowledgements, and with every one.
 
+    :param as_of: the day on which exceptions are judged; the run's when None.
     :raises Unverifiable: ``unverifiable.run-incomplete`` when the run never had a candidate ready.
     """
     from admission.acknowledge import verify_acknowledgement
-    from admission.documents import Request
+    from admission.documents import Policy, Request
+    from admission.owners import owned_paths
     from driver.admit import admit as admit_chain
     from driver.admit import recompute
     from driver.chain import acknowledgements_of, chain_of
-    from driver.prepare import people_at
+    from driver.prepare import owners_at, people_at
     from runner.documents import Candidate
     from runner.snapshot import BaseSnapshot
     from savant.ledger.ed25519 import Ed25519Verifier
 
-    request = history.need(Request)
-    candidate = history.by_digest(Candidate, request.document.candidate_digest)
+    request = history.need(Request).document
+    candidate = history.by_digest(Candidate, request.candidate_digest)
     snapshot = BaseSnapshot.take(bench.repository, candidate.document.base_commit, cache=bench.cache)
     verifier, people = Ed25519Verifier(), people_at(snapshot)
-    acknowledgements = [
-        verify_acknowledgement(item, requester=request.document.requester, verifier=verifier, people=people)
-        for item in acknowledgements_of(history, candidate.digest)
-    ]
-    return admit_chain(
-        lambda recomputed: chain_of(history, snapshot, recomputed, request.document),
-        recompute(snapshot, candidate.document, bench.store),
-        requester=request.document.requester,
-        acknowledgements=acknowledgements,
+    recomputed = recompute(snapshot, candidate.document, bench.store)
+    owners = owners_at(snapshot, history.by_digest(Policy, request.policy_digest).document)
+    owned = owned_paths(recomputed.scope, owners, people, request.requester)
+
+    def again(acknowledgements: Sequence[VerifiedAcknowledgement]) -> Admission:
+        return admit_chain(
+            lambda found: chain_of(history, snapshot, found, request),
+            recomputed,
+            requester=request.requester,
+            owners=owned,
+            as_of=as_of or request.as_of,
+            acknowledgements=acknowledgements,
+        )
+
+    bare = again(())
+    signed = acknowledgements_of(history, bare.decision)
+    if not signed:
+        return bare, bare
+    return bare, again(
+        [verify_acknowledgement(item, requester=request.requester, verifier=verifier, people=people) for item in signed]
     )
 
 
@@ -156,12 +191,13 @@ def acknowledge(condition: str, run: str, repo: str, key: str, by: str, note: st
 
     output = Output(as_json=format_ == "json")
     with Workbench(repo) as bench, recording(bench, run) as (history, recorder):
-        bare = next(d for d in _decisions(history) if d.document.unacknowledged_digest is None)
+        bare = next(d for d in reversed(_decisions(history)) if d.document.unacknowledged_digest is None)
         signer = load_private_key((bench.places.cwd / Path(key).expanduser()).absolute())
         public = PublicKey(signer.public_raw)
         base_commit = history.need(Request).document.base_commit
         people = people_at(BaseSnapshot.take(bench.repository, base_commit, cache=bench.cache))
         name = acknowledging_name(people, public, by)
+        verify_reviewer(people, public, bare.document, condition)
         statement = statement_for(bare, condition, by=name, note=note)
         document = seal(
             Acknowledgement(
@@ -205,6 +241,25 @@ def acknowledging_name(people: People | None, public: PublicKey, by: str) -> str
             fix="Sign with a key that is listed there, without --by.",
         )
     return name
+
+
+def verify_reviewer(people: People | None, public: PublicKey, decision: Decision, condition: str) -> None:
+    """Return if a condition waits for nobody in particular, or for whoever holds this key.
+
+    :raises UsageError: ``usage.acknowledger`` otherwise: such an acknowledgement would only make the decision refuse.
+    """
+    from savant.contracts.errors import UsageError
+
+    asked = next((item for item in decision.conditions if item.id == condition), None)
+    person = None if people is None else people.find(public.keyid)
+    if asked is None or asked.reviewers is None or (person is not None and person.handle in asked.reviewers):
+        return
+    raise UsageError(
+        "usage.acknowledger",
+        f"{condition} waits for {' or '.join(asked.reviewers) or 'somebody who is not listed yet'}: {asked.reason}",
+        untouched="Nothing was signed.",
+        fix="Ask one of them to acknowledge it with their own key.",
+    )
 
 
 @click.command("trust", help="Trust the check commands that this repository names, once, by their policy digest.")

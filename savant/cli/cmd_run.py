@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from savant.cli.options import format_option, repository_option
+from savant.cli.options import DAY, format_option, repository_option, today
 from savant.cli.render import Output
 from savant.cli.run_result import show_result
 
@@ -81,6 +81,9 @@ if TYPE_CHECKING:
 @click.option("--cost", metavar="AMOUNT", help="At most so much money in all, as 1.50 (only lowers the budget).")
 @click.option("--deadline", type=click.IntRange(1), default=600, metavar="SECONDS", help="For each provider call.")
 @click.option("--requester", default="", help="Who asks: a name or a key fingerprint.")
+@click.option(
+    "--as-of", type=DAY, metavar="YYYY-MM-DD", help="Judge what can expire as on this day (default: today, in UTC)."
+)
 @click.option("--apply", "apply_to", type=click.Path(), metavar="TARGET", help="Apply when admitted, into this folder.")
 @click.option("--on-mismatch", type=click.Choice(["keep", "restore"]), default="keep", help="If the target differs.")
 @click.option(
@@ -131,6 +134,7 @@ def _run(bench: Workbench, output: Output, flags: dict[str, Any]) -> int:
         ledger_mode=flags["ledger_mode"],
         allow_unsandboxed=flags["allow_unsandboxed"],
         check_network=flags["check_network"],
+        as_of=flags["as_of"] or today(),
     )
     spending = spending_of(bench.places, provision)
     inputs = prepare(

@@ -7,6 +7,35 @@ from typing import Any, TypeVar
 
 import click
 
+
+class _Day(click.ParamType[str]):
+    """A day of the calendar, as YYYY-MM-DD."""
+
+    name = "day"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """The day as it stands in documents, if it is one."""
+        import datetime as dt
+
+        try:
+            day = dt.date.fromisoformat(value).isoformat()
+        except ValueError:
+            day = ""
+        if day != value:
+            self.fail(f"{value!r} is no day as YYYY-MM-DD.", param, ctx)
+        return day
+
+
+DAY = _Day()
+
+
+def today() -> str:
+    """The day it is, in UTC."""
+    import datetime as dt
+
+    return dt.datetime.now(dt.UTC).date().isoformat()
+
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 

@@ -5,6 +5,7 @@ They stand in ``.savant/people.toml`` as committed at the base::
     [[person]]
     handle = "grace"
     teams = ["maintainers"]  # may be left out
+    emails = ["grace@example.org"]  # may be left out; only where an owner of paths is written as a mail address
     keys = ["ssh-ed25519 AAAA... grace@laptop"]  # as in authorized_keys, without options
 
 Where there is no such file nobody is listed, and the name in an acknowledgement is what its signer says.
@@ -32,6 +33,7 @@ class Person(msgspec.Struct, frozen=True):
     handle: str
     teams: tuple[str, ...]
     keys: tuple[PublicKey, ...]
+    emails: tuple[str, ...] = ()
 
     @property
     def names(self) -> frozenset[str]:
@@ -47,6 +49,23 @@ class People(msgspec.Struct, frozen=True):
     def find(self, keyid: str) -> Person | None:
         """The person whose key has this fingerprint; None for a stranger's."""
         return next((person for person in self.persons for key in person.keys if key.keyid == keyid), None)
+
+    def standing_for(self, owner: str) -> tuple[Person, ...]:
+        """The people who stand for an owner of paths, in the file's order, whatever the case.
+
+        ==================  ==========================================================
+        ``@grace``          the person with that handle
+        ``@org/team``       everybody in the team of that name, whatever the organisation
+        ``grace@work.org``  whoever lists that address
+        ==================  ==========================================================
+        """
+        name = owner.removeprefix("@").lower()
+        if not owner.startswith("@"):
+            return tuple(person for person in self.persons if name in {email.lower() for email in person.emails})
+        organisation, _, team = name.rpartition("/")
+        if organisation:
+            return tuple(person for person in self.persons if team in {item.lower() for item in person.teams})
+        return tuple(person for person in self.persons if person.handle.lower() == name)
 
 
 def read_people(raw: bytes) -> People:

@@ -13,6 +13,7 @@ from savant.ledger.sshkey import PublicKey, parse_public_line
 
 Identifier = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,79}$")]
 KeyLine = Annotated[str, Field(min_length=1, max_length=4_096)]
+Email = Annotated[str, Field(pattern=r"^[^\s@]{1,64}@[^\s@]{1,255}$")]
 
 
 class _Person(BaseModel):
@@ -22,6 +23,7 @@ class _Person(BaseModel):
 
     handle: Identifier
     teams: list[Identifier] = []
+    emails: list[Email] = []
     keys: Annotated[list[KeyLine], Field(min_length=1)]
 
 
@@ -44,7 +46,7 @@ def parse_people(data: dict[str, Any]) -> Iterator[Person]:
         raise refused_people(key, f"has a wrong value: {first['msg']}") from error
     for number, row in enumerate(rows):
         keys = tuple(_key(f"person.{number}.keys.{place}", line) for place, line in enumerate(row.keys))
-        yield Person(row.handle, tuple(row.teams), keys)
+        yield Person(row.handle, tuple(row.teams), keys, tuple(row.emails))
 
 
 def _key(where: str, line: str) -> PublicKey:

@@ -9,11 +9,16 @@ from msgspec import structs
 
 from admission.decide import VerifiedAcknowledgement, decide
 from admission.documents import Decision, Owned, PathRule, Policy, Request
+from admission.owners import owned_paths
 from admission.policy import starter_policy
 from admission.rules import owners_condition
 from savant.contracts.document import Sealed, digest_of, seal
 from savant.contracts.scalars import as_set
-from tests.admission.kit import Tree, acknowledge, conditions, f, make_request, refusals
+from savant.identity.owners import read_owners
+from savant.identity.people import read_people
+from savant.ledger.ed25519 import Ed25519Signer
+from savant.ledger.sshkey import PublicKey
+from tests.admission.kit import Tree, acknowledge, conditions, f, make_request, refusals, scope_of
 
 BASE: Tree = {b"a.py": f(b"a\n"), b"b.py": f(b"b\n"), b"conftest.py": f(b"c\n")}
 AFTER: Tree = {b"a.py": f(b"z\n"), b"b.py": f(b"z\n"), b"conftest.py": f(b"z\n")}
@@ -161,3 +166,41 @@ def test_a_decision_does_not_depend_on_the_order_of_what_was_signed(order: list[
     first, second = (decide(asked, seal(policy), given) for given in (signed, [signed[n] for n in order]))
     assert digest_of(first) == digest_of(second)
     assert first.outcome == "admitted-with-conditions"
+
+
+CODEOWNERS = b"* @ada\n*.md\n/b.py @org/team grace@example.org\n"
+PEOPLE = (
+    '[[person]]\nhandle = "ada"\nkeys = ["{ada}"]\n'
+    '[[person]]\nhandle = "grace"\nemails = ["grace@example.org"]\nkeys = ["{grace}"]\n'
+    '[[person]]\nhandle = "linus"\nteams = ["team"]\nkeys = ["{linus}"]\n'
+)
+KEYS = {name: PublicKey(Ed25519Signer(bytes([n]) * 32).public_raw) for n, name in enumerate(("ada", "grace", "linus"))}
+
+
+def test_changed_paths_are_grouped_by_their_owners() -> None:
+    """Each set once; a path that is nobody's is in none; reviewers are the people who stand for any of the owners."""
+    people = read_people(PEOPLE.format(**{name: key.line for name, key in KEYS.items()}).encode())
+    owners = read_owners(CODEOWNERS, b"CODEOWNERS")
+    before = {**BASE, b"doc.md": f(b"d\n")}
+    scope = scope_of(before, {**AFTER, b"doc.md": f(b"e\n")})
+    found = {entry.owners: entry for entry in owned_paths(scope, owners, people, "Bob")}
+    assert found["@ada",] == Owned(owners=("@ada",), paths=("a.py", "conftest.py"), reviewers=("ada",))
+    both = ("@org/team", "grace@example.org")
+    assert found[both] == Owned(owners=both, paths=("b.py",), reviewers=("grace", "linus"))
+    assert len(found) == 2
+    assert owned_paths(scope, None, people, "Bob") == ()
+    assert {entry.reviewers for entry in owned_paths(scope, owners, None, "Bob")} == {None}
+
+
+def test_the_requester_is_never_a_reviewer() -> None:
+    """By handle or by a key of theirs; a name that nobody has takes nobody away."""
+    people = read_people(PEOPLE.format(**{name: key.line for name, key in KEYS.items()}).encode())
+    owners = read_owners(b"* @ada @grace\n", b"CODEOWNERS")
+    for requester, reviewers in (
+        ("ada", ("grace",)),
+        (KEYS["grace"].keyid, ("ada",)),
+        ("Bob", ("ada", "grace")),
+        ("", ("ada", "grace")),
+    ):
+        (entry,) = owned_paths(scope_of(BASE, AFTER), owners, people, requester)
+        assert entry.reviewers == reviewers

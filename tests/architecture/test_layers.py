@@ -21,6 +21,7 @@ BREACHES = (
     ("cryptography", "driver/breach.py", "import cryptography.hazmat.primitives"),
     ("acp", "commandprovider/breach.py", "import acp.schema"),
     ("pydantic-commandprovider", "commandprovider/input.py", "import pydantic"),
+    ("codeowners", "admission/breach.py", "import codeowners"),
     ("git", "evaluator/breach.py", "import git"),
     ("pydantic", "providerport/breach.py", "import pydantic"),
 )

@@ -47,6 +47,22 @@ def test_a_person_is_named_by_handle_and_keys() -> None:
     assert grace.names == {"grace", GRACE.keyid, TOKEN.keyid}
 
 
+def test_owners_are_looked_up_whatever_their_case() -> None:
+    """A handle, a team of any organisation, an address that somebody lists; nothing stands for anything else."""
+    text = person("Ada", ADA.line, more='emails = ["Ada@Work.org"]\nteams = ["shop"]\n') + person(
+        "grace", GRACE.line, more='teams = ["Shop", "grace"]\n'
+    )
+    people = read_people(text.encode())
+    ada, grace = people.persons
+    assert people.standing_for("@ada") == (ada,)
+    assert people.standing_for("@org/SHOP") == (ada, grace)
+    assert people.standing_for("@group/sub/shop") == (ada, grace)
+    assert people.standing_for("ada@work.org") == (ada,)
+    for stranger in ("@shop", "@org/ada", "grace@work.org", "@", "ada", "@eve"):
+        assert people.standing_for(stranger) == ()
+    assert people.standing_for("@grace") == (grace,)
+
+
 WRONG: dict[str, tuple[str, str]] = {
     "no person": ("", "person"),
     "an unknown table": ("person = []\n[[people]]\n", "people"),
@@ -55,6 +71,7 @@ WRONG: dict[str, tuple[str, str]] = {
     "an odd handle": (person("SHA256:abc", ADA.line), "person.0.handle"),
     "no keys": (person("ada"), "person.0.keys"),
     "an odd team": (person("ada", ADA.line, more='teams = [""]\n'), "person.0.teams.0"),
+    "an address that is none": (person("ada", ADA.line, more='emails = ["ada"]\n'), "person.0.emails.0"),
     "no key": (person("ada", ADA.line) + person("grace", GRACE.line, "ssh-ed25519 AAAA"), "person.1.keys.1"),
     "another type": (person("ada", "ssh-rsa AAAAB3NzaC1yc2EAAAADAQAB"), "person.0.keys.0"),
     "options": (person("ada", f"restrict {ADA.line}"), "person.0.keys.0"),

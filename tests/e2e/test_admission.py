@@ -1,0 +1,192 @@
+"""Admission through the commands: staged rules, exceptions that end, a floor, owners; each run replays."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from admission.policy import policy_toml, starter_policy
+from savant.cli import cmd_admit
+from savant.contracts.digest import digest
+from savant.ledger.sshkey import PublicKey
+from tests.e2e.conftest import Ended, Shop
+from tests.e2e.test_people import make_key
+
+EXECUTABLE = "/bin/sh -c 'cp README.txt tool && chmod 755 tool'"
+EXCEPTION = '[[exception]]\nid = "tools"\nrule = "new-executables"\npatterns = ["tool"]\nreason = "Ours."\n'
+
+
+def policy(shop: Shop, text: str, *, before: str = "") -> None:
+    """Commit the starter policy with more tables after it, or keys before it."""
+    own = policy_toml(starter_policy())
+    for line in before.splitlines():
+        key = line.partition(" =")[0]
+        own = "\n".join(row for row in own.splitlines() if not row.startswith(f"{key} ="))
+    shop.write(".savant/policy.toml", f"{before}\n{own}\n{text}")
+    shop.commit("policy")
+
+
+def change(shop: Shop, *more: str, recipe: str = EXECUTABLE) -> Ended:
+    """A run that makes a file executable, or does what else is said, under one check that passes."""
+    return shop.run("Change it", "--recipe", recipe, "--must-pass", "/bin/true", *more)
+
+
+def admitted(shop: Shop, run: str, *more: str) -> dict[str, Any]:
+    """What ``admit`` says, and that the run replays."""
+    ended = shop.savant("admit", run, "--format", "json", *more)
+    assert shop.savant("replay", run).code == 0, "the run does not replay"
+    return ended.json
+
+
+def test_a_rule_is_staged_from_audit_to_enforce(shop: Shop) -> None:
+    """Recorded, then said, then asked about; the decision shows each."""
+    for stage, code in (("audit", 0), ("warn", 0), ("enforce", 10)):
+        policy(shop, f'[enforcement]\nnew-executables = "{stage}"\n')
+        ended = change(shop)
+        assert ended.code == code, ended.out
+        said = admitted(shop, ended.json["run"])
+        observed = [
+            {"rule": "new-executables", "code": "admission.ask.new-executable", "enforcement": stage, "paths": ["tool"]}
+        ]
+        assert said["observed"] == ([] if stage == "enforce" else observed)
+        text = shop.savant("admit", ended.json["run"], "--explain").out
+        assert ("only warns: It adds an executable file. (tool)" in text) == (stage == "warn")
+        assert ("audited" in text) == (stage == "audit")
+
+
+def test_an_exception_holds_until_its_day(shop: Shop) -> None:
+    """On that day, not on the next; admit can look from another day, and what was signed then is stale."""
+    policy(shop, EXCEPTION + "expires = 2026-03-31\n")
+    held = change(shop, "--as-of", "2026-03-31")
+    assert held.json["disposition"] == "admitted"
+    assert admitted(shop, held.json["run"])["as_of"] == "2026-03-31"
+    run = change(shop, "--as-of", "2026-04-01").json["run"]
+    assert admitted(shop, run)["outcome"] == "waiting"
+    key, _ = make_key(shop, 1)
+    assert shop.savant("acknowledge", "new-executables", run, "--key", str(key)).code == 0
+    assert admitted(shop, run)["outcome"] == "admitted-with-conditions"
+    assert admitted(shop, run, "--as-of", "2026-03-01")["outcome"] == "admitted"
+    later = admitted(shop, run, "--as-of", "2026-05-01")
+    assert [reason["code"] for reason in later["reasons"]] == ["admission.acknowledgement.stale"]
+    assert shop.savant("acknowledge", "new-executables", run, "--key", str(key)).code == 0
+    assert admitted(shop, run)["outcome"] == "admitted-with-conditions"
+
+
+def test_a_day_is_a_day_of_the_calendar(shop: Shop) -> None:
+    """Anything else is a usage error, before anything is called."""
+    for day in ("2026-02-30", "tomorrow", "20260301"):
+        ended = shop.run("Change it", "--recipe", "/bin/true", "--as-of", day)
+        assert ended.code == 2
+        assert day in ended.out + ended.err
+
+
+def test_what_cannot_expire_names_no_day(shop: Shop) -> None:
+    """So that the same work has the same request whenever it is decided."""
+    policy(shop, EXCEPTION)
+    digests = set()
+    for day in ("2026-01-01", "2027-01-01"):
+        run = change(shop, "--as-of", day).json["run"]
+        said = admitted(shop, run)
+        assert said["as_of"] is None
+        digests.add(said["decision"])
+    assert len(digests) == 1
+
+
+def test_a_floor_is_only_tightened(shop: Shop) -> None:
+    """Its rules decide; a looser key, or another file than the pinned one, stops the run by name."""
+    floor = 'new_executables = "refuse"\n'
+    shop.write(".savant/floor.toml", floor)
+    line = f'extends = {{ bundle = ".savant/floor.toml", digest = "{digest(floor.encode())}" }}\n'
+    shop.write(".savant/policy.toml", line)
+    shop.commit("floor")
+    ended = change(shop)
+    assert ended.json["disposition"] == "admission-refused"
+    said = admitted(shop, ended.json["run"])
+    assert [reason["code"] for reason in said["reasons"]] == ["admission.executable.refused"]
+    shop.write(".savant/policy.toml", line + 'new_executables = "ask"\n')
+    shop.commit("looser")
+    loose = change(shop)
+    assert (loose.json["code"], "new_executables is 'ask', looser than the floor's 'refuse'" in loose.out) == (
+        "refused.policy",
+        True,
+    )
+    shop.write(".savant/policy.toml", line)
+    shop.write(".savant/floor.toml", floor + "# another one\n")
+    shop.commit("swapped")
+    assert "extends.digest" in change(shop).out
+
+
+def owned(shop: Shop, **people: PublicKey) -> None:
+    """Owners, people and a policy that asks for them."""
+    shop.write(".github/CODEOWNERS", "/shop/ @org/shopkeepers\n*.txt @ada\n")
+    rows = (
+        f'[[person]]\nhandle = "{name}"\nteams = ["{"shopkeepers" if name == "grace" else "others"}"]\n'
+        f'keys = ["{key.line}"]\n'
+        for name, key in people.items()
+    )
+    shop.write(".savant/people.toml", "\n".join(rows))
+    policy(shop, "", before='codeowners = "ask"')
+
+
+def test_the_owners_of_a_path_must_have_seen_it(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One of them, by their own key; not another person, and never the requester."""
+    (ada, ada_key), (grace, grace_key) = make_key(shop, 1), make_key(shop, 2)
+    owned(shop, ada=ada_key, grace=grace_key)
+    name = "required-reviewers:@org/shopkeepers"
+    recipe = "/bin/sh -c 'echo \"# more\" >> shop/totals.py'"
+    run = change(shop, "--requester", "ada", recipe=recipe).json["run"]
+    (condition,) = admitted(shop, run)["conditions"]
+    assert (condition["id"], condition["reviewers"], condition["code"]) == (name, ["grace"], "admission.ask.owners")
+    wrong = shop.savant("acknowledge", name, run, "--key", str(ada), "--format", "json")
+    assert (wrong.code, wrong.json["code"]) == (2, "usage.acknowledger")
+    assert "grace" in wrong.out
+    with monkeypatch.context() as patched:  # somebody else's tool, that does not look before it signs
+        patched.setattr(cmd_admit, "verify_reviewer", lambda *_: None)
+        assert shop.savant("acknowledge", name, run, "--key", str(ada)).code == 0
+    said = admitted(shop, run)
+    assert [reason["code"] for reason in said["reasons"]] == ["admission.acknowledgement.self"]
+    other = change(shop, "--requester", "Bob", recipe=recipe).json["run"]
+    with monkeypatch.context() as patched:
+        patched.setattr(cmd_admit, "verify_reviewer", lambda *_: None)
+        assert shop.savant("acknowledge", name, other, "--key", str(ada)).code == 0
+    said = admitted(shop, other)
+    assert [reason["code"] for reason in said["reasons"]] == ["admission.acknowledgement.not-a-reviewer"]
+    assert shop.savant("acknowledge", name, run, "--key", str(grace)).code == 0
+    assert admitted(shop, run)["outcome"] == "admitted-with-conditions"
+
+
+def test_an_owner_for_whom_nobody_stands_is_waited_for(shop: Shop) -> None:
+    """The words say what is missing; another path, that nobody owns, is admitted."""
+    (_, key), (grace, _) = make_key(shop, 1), make_key(shop, 2)
+    owned(shop, ada=key)
+    run = change(shop, "--requester", "Bob", recipe="/bin/sh -c 'echo x >> shop/totals.py'").json["run"]
+    text = shop.savant("admit", run).out
+    assert "Nobody in .savant/people.toml" in text
+    ended = shop.savant("acknowledge", "required-reviewers:@org/shopkeepers", run, "--key", str(grace), "--by", "grace")
+    assert ended.code == 2
+    assert change(shop, "--requester", "Bob", recipe="/bin/cp README.txt new.md").json["disposition"] == "admitted"
+
+
+def test_wrong_owners_stop_a_run_only_where_they_are_asked(shop: Shop) -> None:
+    """By file and line."""
+    owned(shop, ada=make_key(shop, 1)[1])
+    shop.write(".github/CODEOWNERS", "* @ada\n*.py ada\n")
+    shop.commit("wrong")
+    ended = change(shop, "--requester", "Bob")
+    assert (ended.json["code"], ".github/CODEOWNERS at the base: line 2" in ended.out) == ("refused.codeowners", True)
+    policy(shop, "")
+    assert json.loads(change(shop).out)["disposition"] == "waiting"
+
+
+def test_the_words_of_the_starter_are_not_more_than_its_file(shop: Shop) -> None:
+    """A committed starter decides as the built-in one."""
+    before = change(shop)
+    policy(shop, "")
+    after = change(shop)
+    assert (
+        (before.code, before.json["conditions"]) == (after.code, after.json["conditions"]) == (10, ["new-executables"])
+    )
+    assert Path(shop.path, ".savant/policy.toml").exists()
