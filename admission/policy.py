@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Final
 
 from admission.documents import Policy
-from admission.floor import Written, stand_on
+from admission.floor import Refuse, Written, stand_on
 from admission.policy_toml import policy_toml
 from admission.starter import CHANGED, GATE, LOCKS, MANIFESTS, SANDBOXES, SOURCES, TEST_PATTERNS, starter_policy
 from savant.contracts.digest import digest
@@ -28,7 +28,6 @@ __all__ = (
     "TEST_PATTERNS",
     "ReadFloor",
     "policy_toml",
-    "read_floor",
     "read_policy",
     "read_written",
     "refused_policy",
@@ -37,37 +36,45 @@ __all__ = (
 
 POLICY_PATH: Final = b".savant/policy.toml"
 POLICY_FILE: Final = ".savant/policy.toml"
+AT_BASE: Final = " at the base"
+POLICY_AT_BASE: Final = POLICY_FILE + AT_BASE
 MAX_POLICY_BYTES: Final = 1024 * 1024
 
 ReadFloor = Callable[[str], bytes | None]
 """The bytes of a file at the base, by its path in text; None where there is none."""
 
 
-def read_policy(raw: bytes, floor: ReadFloor | None = None) -> Policy:
+def read_policy(raw: bytes, floor: ReadFloor | None = None, *, file: str = POLICY_AT_BASE) -> Policy:
     """The policy of a project, as committed at the base, on the floor that it extends.
 
-    :param floor: reads a file at the same base; None where there are none.
+    :param floor: reads a file beside it, at the same base; None where there are none.
+    :param file: what a refusal calls it.
     :raises RefusedInput: ``refused.policy`` naming file, key and fix.
     """
-    own, extends = read_written(raw, POLICY_FILE)
+
+    def refuse(key: str, problem: str) -> RefusedInput:
+        return refused_policy(key, problem, file=file)
+
+    own, extends = read_written(raw, file)
     if extends is None:
         return own.policy
-    under = read_floor(extends, floor)
-    return stand_on(own, under, bundle=extends[0], bundle_digest=extends[1], refuse=refused_policy)
+    under = read_floor(extends, floor, refuse)
+    return stand_on(own, under, bundle=extends[0], bundle_digest=extends[1], refuse=refuse)
 
 
-def read_floor(extends: tuple[str, str], floor: ReadFloor | None) -> Written:
+def read_floor(extends: tuple[str, str], floor: ReadFloor | None, refuse: Refuse) -> Written:
     """The floor's own file, if its bytes are the pinned ones and it stands on nothing else.
 
     :param extends: its path and the digest of its bytes.
+    :param refuse: makes the refusal of the file that extends it.
     :raises RefusedInput: ``refused.policy``.
     """
     bundle, pinned = extends
     raw = None if floor is None else floor(bundle)
     if raw is None:
-        raise refused_policy("extends.bundle", f"names {bundle}, which is not there")
+        raise refuse("extends.bundle", f"names {bundle}, which is not there")
     if digest(raw) != pinned:
-        raise refused_policy("extends.digest", f"is not that of {bundle}: it is {digest(raw)}")
+        raise refuse("extends.digest", f"is not that of {bundle}: it is {digest(raw)}")
     under, again = read_written(raw, bundle)
     if again is not None:
         raise refused_policy("extends", "stands in a floor, which may not stand on another one", file=bundle)
@@ -98,11 +105,11 @@ def read_written(raw: bytes, file: str) -> tuple[Written, tuple[str, str] | None
     return parse_policy(data, refuse)
 
 
-def refused_policy(key: str, problem: str, *, file: str = POLICY_FILE) -> RefusedInput:
+def refused_policy(key: str, problem: str, *, file: str = POLICY_AT_BASE) -> RefusedInput:
     """The refusal of one key of a policy file."""
     return RefusedInput(
         "refused.policy",
-        f"{file} at the base: {key} {problem}",
+        f"{file}: {key} {problem}",
         untouched="No provider was called and nothing was written.",
-        fix=f"Correct {file} and commit it.",
+        fix=f"Correct {file.removesuffix(AT_BASE)} and commit it.",
     )

@@ -77,11 +77,19 @@ def read_rules(snapshot: BaseSnapshot) -> Rules:
     config = ProjectConfig()
     if snapshot.mode(CONFIG_PATH) is not None:
         config = read_config(snapshot.read(CONFIG_PATH))
-    policy = starter_policy()
-    if snapshot.mode(POLICY_PATH) is not None:
-        policy = read_policy(snapshot.read(POLICY_PATH), lambda path: file_at(snapshot, path))
+    policy = policy_at(snapshot)
     judging: Sealed[EvaluatorPolicy] = seal(evaluator_policy(config, ()))
     return Rules(config, seal(policy), judging, people_at(snapshot), owners_at(snapshot, policy))
+
+
+def policy_at(snapshot: BaseSnapshot) -> AdmissionPolicy:
+    """The admission policy as committed at the base, on the floor that it extends; the starter where there is none.
+
+    :raises RefusedInput: ``refused.policy``.
+    """
+    if snapshot.mode(POLICY_PATH) is None:
+        return starter_policy()
+    return read_policy(snapshot.read(POLICY_PATH), lambda path: file_at(snapshot, path))
 
 
 def file_at(snapshot: BaseSnapshot, path: str) -> bytes | None:

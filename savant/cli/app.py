@@ -45,6 +45,7 @@ COMMANDS = MappingProxyType(
         "verify": ("cmd_apply", "verify", "Look at a target independently and record what is there."),
         "admit": ("cmd_admit", "admit", "Decide the admission of a run's candidate again, and explain it."),
         "acknowledge": ("cmd_admit", "acknowledge", "Sign that a condition was seen, with your own SSH key."),
+        "policy": ("cmd_policy", "policy", "Show the policy in force; try a proposed one on what was judged."),
         "trust": ("cmd_admit", "trust", "Trust this repository's check commands, by policy digest."),
         "replay": ("cmd_ledger", "replay", "Decide a recorded run again from its records."),
         "ledger": ("cmd_ledger", "ledger", "Read and verify the ledger."),

@@ -37,6 +37,7 @@ EXITS: Final[Mapping[str, Exit]] = MappingProxyType(
         "waiting": Exit(10, "WAITING for a person."),
         "escalated": Exit(11, "A person must decide; the work stopped."),
         "undecided": Exit(12, "CANNOT TELL: what is needed to answer is not there."),
+        "verdicts-flip": Exit(13, "Verdicts would flip: a person must look at them."),
         "admission-refused": Exit(20, "REFUSED by a rule: nothing was written."),
         "uncertifiable": Exit(21, "CANNOT DECIDE: evidence missing."),
         "refused": Exit(22, "The input was refused; nothing was written."),

@@ -192,8 +192,8 @@ def test_the_floor_is_the_file_that_was_pinned() -> None:
         with pytest.raises(RefusedInput) as error:
             read_policy(line.encode(), reader)
         assert "extends.bundle" in str(error.value)
-    assert f"{FLOOR} at the base: extends" in refused("", line)
-    assert f"{FLOOR} at the base: alow" in refused("", "alow = 1\n")
+    assert f"{FLOOR}: extends" in refused("", line)
+    assert f"{FLOOR}: alow" in refused("", "alow = 1\n")
 
 
 @pytest.mark.parametrize("bundle", ["floor.toml", "/etc/passwd", ".savant/../floor.toml", ".savant/a b"])
