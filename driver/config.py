@@ -64,7 +64,7 @@ PLAIN: Final = EvaluatorConfig(
     report_path=None,
     timeout_ms=0,
     max_capture_bytes=0,
-    max_bundle_bytes=0,
+    max_bundle_bytes=MAX_BUNDLE_BYTES,
     repeats=0,
     must_fix=(),
     patterns=(),
@@ -125,7 +125,6 @@ def check_config(
         report_path=report_path,
         timeout_ms=timeout_ms,
         max_capture_bytes=MAX_CAPTURE_BYTES,
-        max_bundle_bytes=MAX_BUNDLE_BYTES,
         failure_class="mechanical-failure",
     )
 

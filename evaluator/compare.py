@@ -3,25 +3,31 @@
 ====================  =====================  ===============  ==========================================
 base                  candidate              comparison       counts against the candidate
 ====================  =====================  ===============  ==========================================
-passed                failed, skipped,       regressed        always
+anything              flaky                  flaky            only a check that must be fixed does
+passed, flaky         failed, skipped,       regressed        always
                       unavailable
-passed                not there              removed          unless the plan declares gate changes
+passed, flaky         not there              removed          under ``no-new`` never; else unless the
+                                                              plan declares gate changes
 anything else         not there              removed          no
-failed                failed                 still-failing    only under ``all-pass``
+failed                failed                 still-failing    under ``all-pass``, and where it must be
+                                                              fixed
 failed                passed                 fixed            no
 not there             anything               new              failed and unavailable do
 anything else         as if it stood alone   none             failed and unavailable do
 ====================  =====================  ===============  ==========================================
 
-A check that is not there on the candidate is told as ``skipped``.
+A check that is not there on the candidate is told as ``skipped``. What an excuse names does not count. One that must be
+fixed counts unless it passes, whatever it was on the base. A command's own overall check, when cases of it failed, says
+what they say: it counts when one of them does.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 import msgspec
+from msgspec.structs import replace
 
 from evaluator.documents import EvaluatorConfig, Rule
 from evaluator.findings import bound, size_of
@@ -29,14 +35,24 @@ from savant.contracts.scalars import as_set
 from synthesis.documents import Check, CheckStatus, Comparison, Finding
 
 MAX_FINDINGS: Final = 200
-MAX_FINDING_BYTES: Final = 512 * 1024
+_BAD: Final = frozenset({"failed", "unavailable"})
 
 
 class Case(msgspec.Struct, frozen=True):
-    """One measured check: how it ended and what was seen."""
+    """One measured check: how it ended and what was seen.
+
+    ``failures`` of ``runs`` on the same tree failed; where some did and some did not the check is flaky.
+    """
 
     status: CheckStatus
     findings: tuple[Finding, ...] = ()
+    failures: int = 0
+    runs: int = 1
+
+    @property
+    def is_flaky(self) -> bool:
+        """Whether it passed and failed on the same tree."""
+        return 0 < self.failures < self.runs
 
 
 class Compared(msgspec.Struct, frozen=True):
@@ -48,39 +64,66 @@ class Compared(msgspec.Struct, frozen=True):
     comparison: Comparison | None
     findings: tuple[Finding, ...]
     counts: bool
+    excuse: str | None = None
 
 
-def compare(
-    base: Mapping[str, Case] | None, candidate: Mapping[str, Case], rule: Rule, *, declares_gate_changes: bool
-) -> tuple[Compared, ...]:
-    """Every check of either side, sorted by name.
+class Terms(msgspec.Struct, frozen=True, kw_only=True):
+    """What a comparison goes by.
+
+    :param declared: whether the plan declares changes of tests or of the configuration of checks.
+    :param must_fix: the names of checks that have to pass.
+    :param excuse: the name of the excuse of a check, None where it has none.
+    :param overall: the name of a command's own check over all its cases; empty for none.
+    :param lists_failures: whether only what failed is told, as linters do, so that what is not told passed.
+    """
+
+    rule: Rule
+    declared: bool = False
+    must_fix: frozenset[str] = frozenset()
+    excuse: Callable[[str], str | None] = lambda _: None
+    overall: str = ""
+    lists_failures: bool = False
+
+
+def compare(base: Mapping[str, Case] | None, candidate: Mapping[str, Case], terms: Terms) -> tuple[Compared, ...]:
+    """Every check of either side, and every check that must be fixed, sorted by name.
 
     :param base: None when the base was not measured; then nothing is compared.
     """
-    names: list[str] = sorted({*candidate, *(base or {})})
-    return tuple(
+    absent = Case("passed") if terms.lists_failures else None
+    names: list[str] = sorted({*candidate, *(base or {}), *terms.must_fix})
+    compared = [
         _one(
             name,
             None if base is None else base.get(name),
-            candidate.get(name),
-            rule,
+            candidate.get(name, absent if base is not None and name in base else None),
+            terms,
             base is not None,
-            declares_gate_changes,
         )
         for name in names
-    )
+    ]
+    return tuple(_overall(item, compared) if item.check == terms.overall else item for item in compared)
 
 
-def _one(name: str, before: Case | None, after: Case | None, rule: Rule, measured: bool, declared: bool) -> Compared:
-    base_status = None if before is None else before.status
+def _one(name: str, before: Case | None, after: Case | None, terms: Terms, measured: bool) -> Compared:
+    base_status = None if before is None else "passed" if before.is_flaky else before.status
+    must_fix = name in terms.must_fix
+    if after is None and must_fix:
+        words = "It must pass, and it is not there."
+        finding = Finding(check=name, status="failed", path=None, line=None, message=words, excerpt="")
+        return Compared(name, "failed", base_status, "removed" if measured and before else None, (finding,), True)
     if after is None:
-        removed = base_status == "passed"
-        return Compared(name, "skipped", base_status, "removed", (), removed and not declared)
+        is_lost = base_status == "passed" and terms.rule != "no-new"
+        return Compared(name, "skipped", base_status, "removed", (), is_lost and not terms.declared)
+    if after.is_flaky:
+        return Compared(name, "failed", base_status, "flaky", after.findings, must_fix)
     comparison = _comparison(base_status, after.status) if measured else None
-    bad = after.status in ("failed", "unavailable")
-    excused = comparison == "still-failing" and rule == "no-regression"
-    counts = comparison == "regressed" or (bad and not excused)
-    return Compared(name, after.status, base_status, comparison, after.findings, counts)
+    is_known = comparison == "still-failing" and terms.rule != "all-pass"
+    counts = comparison == "regressed" or (after.status in _BAD and not is_known)
+    if must_fix:
+        return Compared(name, after.status, base_status, comparison, after.findings, after.status != "passed")
+    excuse = terms.excuse(name) if counts else None
+    return Compared(name, after.status, base_status, comparison, after.findings, counts and excuse is None, excuse)
 
 
 def _comparison(before: CheckStatus | None, after: CheckStatus) -> Comparison | None:
@@ -93,15 +136,48 @@ def _comparison(before: CheckStatus | None, after: CheckStatus) -> Comparison | 
     return None
 
 
+def _overall(overall: Compared, compared: Iterable[Compared]) -> Compared:
+    """A command's own check, when cases explain why it failed: it counts if one of them does, and is what they are."""
+    failed = [item for item in compared if item.check != overall.check and item.status in _BAD]
+    if overall.status != "failed" or not failed or any(item.counts for item in failed):
+        return overall
+    excuses = sorted(item.excuse for item in failed if item.excuse is not None)
+    if any(item.comparison == "flaky" for item in failed):
+        return replace(overall, comparison="flaky", counts=False)
+    return replace(overall, counts=False, excuse=excuses[0] if excuses else None)
+
+
+def repeated(first: Mapping[str, Case], again: Mapping[str, Case]) -> dict[str, Case]:
+    """The cases of one tree after another run of the same command: what ended in two ways is flaky."""
+    merged: dict[str, Case] = {}
+    for name, case in first.items():
+        other = again.get(name)
+        if other is None or not {case.status, other.status} <= {"passed", "failed"}:
+            merged[name] = case
+            continue
+        failures = (case.failures or int(case.status == "failed")) + int(other.status == "failed")
+        runs = case.runs + 1
+        findings = case.findings or other.findings
+        if 0 < failures < runs:
+            note = f"flaky: failed {failures} of {runs} times on the same tree"
+            plain = [item for item in findings if not item.message.startswith("flaky: ")]
+            mark = Finding(check=name, status="failed", path=None, line=None, message=note, excerpt="")
+            findings = (mark, *plain)
+        merged[name] = Case("failed" if failures else "passed", findings, failures, runs)
+    return merged
+
+
 def result_checks(config: EvaluatorConfig, compared: tuple[Compared, ...]) -> tuple[tuple[Check, ...], tuple[str, ...]]:
     """The checks of a result, and the failure classes that they raise, as a set value.
 
-    Only what counts against the candidate keeps its findings, and of these no more than a result may hold.
+    Only what counts against the candidate, or is flaky, keeps its findings, and of these no more than the evaluator's
+    ``max_bundle_bytes``.
     """
     checks: list[Check] = []
-    count, size = MAX_FINDINGS, MAX_FINDING_BYTES
+    count, size = MAX_FINDINGS, config.max_bundle_bytes
     for item in compared:
-        findings = bound(item.findings if item.counts else (), max_findings=count, max_bytes=size)
+        is_told = item.counts or item.comparison == "flaky"
+        findings = bound(item.findings if is_told else (), max_findings=count, max_bytes=size)
         count, size = count - len(findings), size - sum(map(size_of, findings))
         checks.append(
             Check(
@@ -110,7 +186,7 @@ def result_checks(config: EvaluatorConfig, compared: tuple[Compared, ...]) -> tu
                 status=item.status,
                 base_status=item.base_status,
                 comparison=item.comparison,
-                excuse=None,
+                excuse=item.excuse,
                 required=config.required,
                 findings=findings,
             )

@@ -10,11 +10,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, TypeAlias
 
 import msgspec
+from msgspec.structs import replace
 
-from evaluator.checks.command import Measured, measure_command, unavailable
+from evaluator.checks.command import FORMATS, Measured, measure_command, unavailable
 from evaluator.checks.place import CommandHost
 from evaluator.checks.scope import check_forbidden_paths, check_scope
-from evaluator.compare import compare, result_checks
+from evaluator.compare import Compared, Terms, compare, repeated, result_checks
 from evaluator.compose import MAX_SOURCE_CHARACTERS, CompositionFailure, compose, relevance
 from evaluator.dispositions import check_receipt
 from evaluator.documents import (
@@ -27,6 +28,8 @@ from evaluator.documents import (
     Result,
     ResultBinding,
 )
+from evaluator.excuses import ended, excuse_of
+from evaluator.findings import check_name
 from runner.content import CandidateTree, change_set_of, verify_candidate
 from runner.documents import Candidate
 from runner.documents import Receipt as RunnerReceipt
@@ -41,7 +44,7 @@ from savant.contracts.scalars import as_set
 from savant.files.paths import to_raw
 from savant.process.identity import executable_digest
 from synthesis.commands import Command, EvaluatorUnavailable, RecordEvaluation
-from synthesis.documents import Attempt, Evaluation, Finding, Limitation, Plan
+from synthesis.documents import Attempt, Evaluation, Finding, IntendedChange, Limitation, Plan
 
 VERSION: Final = "1"
 MAX_DETAIL: Final = 2_000
@@ -54,6 +57,7 @@ class EvaluationInputs(msgspec.Struct, frozen=True, kw_only=True):
     """What is evaluated, and by which precommitted rules.
 
     :param obligations: proof obligations with the evaluator that discharges each; None where no check can.
+    :param amendment: what the plan's promise was widened by before the seal.
     """
 
     session_digest: str
@@ -65,6 +69,7 @@ class EvaluationInputs(msgspec.Struct, frozen=True, kw_only=True):
     snapshot: BaseSnapshot
     tree: CandidateTree
     obligations: Mapping[str, str | None]
+    amendment: tuple[IntendedChange, ...] = ()
 
 
 class EvaluationOutcome(msgspec.Struct, frozen=True):
@@ -156,7 +161,7 @@ def _measure(
     config: EvaluatorConfig, inputs: EvaluationInputs, host: CommandHost, base_results: BaseResults
 ) -> _Measurement:
     descriptor = seal(_descriptor(config, host))
-    compares = config.evaluator == "command" and config.rule == "no-regression"
+    compares = config.evaluator == "command" and config.rule != "all-pass"
     given = seal(
         Input(
             evaluator=config.id,
@@ -180,12 +185,13 @@ def _measure(
     if before is not None and is_broken:
         # It ran on the base and does not on the candidate: that is a finding about the candidate, told as one.
         before = {config.id: before[config.id]}
-    compared = compare(
-        before,
-        measured.cases,
-        config.rule,
-        declares_gate_changes=any(step.declares_gate_changes for step in inputs.plan.document.steps),
-    )
+    terms = _terms(config, inputs)
+    compared = compare(before, measured.cases, terms)
+    for _ in range(config.repeats):
+        if not measured.started or not any(item.counts and item.status == "failed" for item in compared):
+            break
+        measured = _again(measured, _candidate(config, inputs, host))
+        compared = compare(before, measured.cases, terms)
     checks, classes = result_checks(config, compared)
     seen = weakest((measured.containment, None if base is None else base.containment))
     result = seal(
@@ -196,12 +202,63 @@ def _measure(
             outcome="completed" if is_broken else measured.outcome,
             checks=checks,
             failure_classes=classes,
-            limitations=tuple(_limitations(config, base, inputs.plan.document, seen, host.demand(config.id))),
+            limitations=(
+                *_limitations(config, base, inputs.plan.document, seen, host.demand(config.id)),
+                *_doubts(config, inputs.policy.document, compared),
+            ),
             detail=measured.problem[:MAX_DETAIL],
         )
     )
     cleaned = measured.cleaned and (base is None or base.cleaned)
     return _Measurement(config, descriptor, given, result, cleaned, measured.materialised, seen)
+
+
+def _terms(config: EvaluatorConfig, inputs: EvaluationInputs) -> Terms:
+    form = FORMATS.get(config.result_format)
+    policy = inputs.policy.document
+    return Terms(
+        rule=config.rule,
+        declared=any(step.declares_gate_changes for step in inputs.plan.document.steps),
+        must_fix=frozenset(_full_name(config, name) for name in config.must_fix),
+        excuse=lambda name: excuse_of(policy, config.id, name),
+        overall=config.id if form is not None else "",
+        lists_failures=form is not None and form.lists_failures,
+    )
+
+
+def _full_name(config: EvaluatorConfig, name: str) -> str:
+    return name if name.startswith(f"{config.id}:") else check_name(config.id, name)
+
+
+def _again(first: Measured, again: Measured) -> Measured:
+    """What one evaluator saw on one tree after another run; a run that did not end by itself says nothing more."""
+    cases = repeated(first.cases, again.cases) if again.outcome == "completed" else first.cases
+    return replace(
+        first,
+        cases=cases,
+        duration_ms=first.duration_ms + again.duration_ms,
+        cleaned=first.cleaned and again.cleaned,
+        containment=weakest((first.containment, again.containment)),
+    )
+
+
+def _doubts(config: EvaluatorConfig, policy: Policy, compared: Iterable[Compared]) -> Iterator[Limitation]:
+    """What keeps the checks of one evaluator from being the whole truth: flaky, excused, or fixed before."""
+    source = f"evaluator.{config.id}"[:MAX_SOURCE_CHARACTERS]
+    for item in compared:
+        text = ""
+        if item.comparison == "flaky" and item.check != config.id:
+            text = f"{item.check} is flaky: it passed and failed on the same tree, and decided nothing."
+        elif item.excuse is not None and item.check != config.id:
+            text = f"{item.check} failed and is excused by {item.excuse}."
+        elif _full_name(config, item.check) in {_full_name(config, name) for name in config.must_fix}:
+            is_proof = item.base_status == "failed"
+            text = "" if is_proof else f"{item.check} had to be fixed, and was not seen to fail on the base."
+        if text:
+            yield Limitation(source=source, text=text, blocking=False)
+    for excuse in ended(policy, config.id):
+        text = f"The excuse {excuse.id} ended on {excuse.expires}: {excuse.reason}"[:MAX_DETAIL]
+        yield Limitation(source=source, text=text, blocking=False)
 
 
 def _limitations(
@@ -258,7 +315,9 @@ def _candidate(config: EvaluatorConfig, inputs: EvaluationInputs, host: CommandH
             case "command":
                 return measure_command(config, inputs.tree, host)
             case "scope":
-                return Measured("completed", {config.id: check_scope(config, operations, inputs.plan.document)})
+                return Measured(
+                    "completed", {config.id: check_scope(config, operations, inputs.plan.document, inputs.amendment)}
+                )
             case "forbidden-paths":
                 return Measured("completed", {config.id: check_forbidden_paths(config, operations)})
             case _:

@@ -1,11 +1,12 @@
-"""A command evaluator: a configured command on a fresh copy, its result read as exit status or JUnit."""
+"""A command evaluator: a configured command on a fresh copy, its result read as exit status, JUnit, SARIF or TAP."""
 
 from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final
 
 import msgspec
@@ -13,9 +14,12 @@ from msgspec.structs import replace
 
 from evaluator.checks.place import CheckPlace, CommandHost
 from evaluator.compare import Case
-from evaluator.documents import EvaluatorConfig, EvaluatorOutcome
+from evaluator.documents import EvaluatorConfig, EvaluatorOutcome, ResultFormat
 from evaluator.findings import check_name, located_findings, make_finding, normalise_name
-from evaluator.formats.junit import MAX_REPORT_BYTES, is_worse, parse_junit
+from evaluator.formats.cases import MAX_REPORT_BYTES, TestCase, is_worse
+from evaluator.formats.junit import parse_junit
+from evaluator.formats.sarif import parse_sarif
+from evaluator.formats.tap import parse_tap
 from evaluator.isolation import isolate
 from evaluator.toolchain import interpreters_of, python_options
 from providerport.port import BaseReader
@@ -33,6 +37,24 @@ GRACE_MS: Final = 1_000
 MAX_LOCATED: Final = 20
 NO_TESTS_STATUS: Final = 5
 """pytest's exit status when it collected nothing."""
+
+
+class Format(msgspec.Struct, frozen=True):
+    """How a report is read; ``lists_failures``: it tells only what failed, so one without a case is a result too."""
+
+    title: str
+    parse: Callable[[bytes], tuple[TestCase, ...]]
+    lists_failures: bool = False
+
+
+FORMATS: Final[Mapping[ResultFormat, Format]] = MappingProxyType(
+    {
+        "junit": Format("JUnit", parse_junit),
+        "sarif": Format("SARIF", parse_sarif, lists_failures=True),
+        "tap": Format("TAP", parse_tap),
+    }
+)
+"""The formats of a report; a command without one is judged by its exit status."""
 
 
 class Measured(msgspec.Struct, frozen=True):
@@ -109,7 +131,11 @@ def _on_copy(check: CheckPlace, tree: BaseReader) -> Measured:
             grace_ms=GRACE_MS,
             file_bytes=MAX_FILE_BYTES,
         )
-        return _read(check, check.run((str(check.executable), *check.config.argv[1:]), extra, limits), paths)
+        start = check.config.directory
+        if start is not None and not check.is_folder(start):
+            return unavailable(check.config, f"the tree has no folder {start!r} to start in")
+        argv = (str(check.executable), *check.config.argv[1:])
+        return _read(check, check.run(argv, extra, limits, directory=start), paths)
     except (PortError, UsageError) as error:
         return unavailable(check.config, check.words(error.message))
     except OSError as error:
@@ -177,7 +203,7 @@ def _read(check: CheckPlace, ended: Ended, paths: frozenset[str]) -> Measured:
     if ended.verdict == "spawn-error":
         return unavailable(config, check.words(ended.detail or "it could not be started"))
     output = check.words((ended.stdout + b"\n" + ended.stderr).decode("utf-8", "replace"))
-    told = _no_result(config, ended) or (_junit(check, paths) if config.result_format == "junit" else {})
+    told = _no_result(config, ended) or _told(check, ended, paths)
     if isinstance(told, str):
         outcome: EvaluatorOutcome = "timed-out" if ended.verdict == "timed-out" else "unavailable"
         lost = unavailable(config, told, outcome=outcome, output=output, paths=paths)
@@ -219,16 +245,21 @@ def _overall(config: EvaluatorConfig, ended: Ended, output: str, paths: frozense
     return Case("failed", located or (make_finding(config.id, "failed", message, output, paths=paths),))
 
 
-def _junit(check: CheckPlace, paths: frozenset[str]) -> dict[str, Case] | str:
-    """The cases of the report that the command left in its copy, or why there are none."""
+def _told(check: CheckPlace, ended: Ended, paths: frozenset[str]) -> dict[str, Case] | str:
+    """The cases of the report that the command left in its copy or wrote, or why there are none."""
     config = check.config
+    form = FORMATS.get(config.result_format)
+    if form is None:
+        return {}
     try:
-        with open_root(check.surface) as root:
-            raw = read_file_at(root, to_raw(config.report_path or ""), max_bytes=MAX_REPORT_BYTES)
-        found = parse_junit(raw)
+        raw = ended.stdout
+        if config.report_path is not None:
+            with open_root(check.surface) as root:
+                raw = read_file_at(root, to_raw(config.report_path), max_bytes=MAX_REPORT_BYTES)
+        found = form.parse(raw)
     except SavantError as error:
-        return f"it left no JUnit report: {check.words(error.message)}"
-    if not found:
+        return f"it left no {form.title} report: {check.words(error.message)}"
+    if not found and not form.lists_failures:
         return "it ran no test"
     cases: dict[str, Case] = {}
     told: dict[str, int] = {}

@@ -172,8 +172,27 @@ class CheckPlace(msgspec.Struct, frozen=True):
         link_packages(folder, target)
         return None
 
-    def run(self, argv: tuple[str, ...], extra: Mapping[str, str], limits: Limits, stdin: bytes = b"") -> Ended:
+    def is_folder(self, directory: str) -> bool:
+        """Whether the copy has a folder at a path, reached without a link."""
+        place = self.surface
+        for part in Path(directory).parts:
+            place = place / part
+            if place.is_symlink() or not place.is_dir():
+                return False
+        return True
+
+    def run(
+        self,
+        argv: tuple[str, ...],
+        extra: Mapping[str, str],
+        limits: Limits,
+        stdin: bytes = b"",
+        *,
+        directory: str | None = None,
+    ) -> Ended:
         """Run a command in the copy, as contained as can be.
+
+        :param directory: the folder of the copy that it starts in; None for the copy itself.
 
         :raises PortError: as the runner does; ``port.sandbox-level``.
         :raises UsageError: ``usage.view-hidden`` when a reused folder holds what is kept from every command.
@@ -191,9 +210,8 @@ class CheckPlace(msgspec.Struct, frozen=True):
             search_path=host.toolchain.path() or DEFAULT_PATH,
             hidden=host.sight.hidden,
         )
-        command = Command(
-            argv=argv, cwd=self.seen_at, env=self.environment(extra), limits=limits, stdin=stdin, sandbox=sandbox
-        )
+        cwd = self.seen_at if directory is None else self.seen_at / directory
+        command = Command(argv=argv, cwd=cwd, env=self.environment(extra), limits=limits, stdin=stdin, sandbox=sandbox)
         ended = host.processes.run(command, host.cancellation)
         self.seen.append(containment_of(ended, network=host.network))
         return ended

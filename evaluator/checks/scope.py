@@ -10,15 +10,23 @@ from runner.documents import CandidateOperation
 from runner.promise import promise_of, unpromised
 from savant.files.paths import to_raw
 from savant.files.patterns import PatternSet
-from synthesis.documents import Finding, Plan
+from synthesis.documents import Finding, IntendedChange, Plan
 
 
-def check_scope(config: EvaluatorConfig, operations: Sequence[CandidateOperation], plan: Plan) -> Case:
-    """Every operation lies inside what the plan promised. A change that nothing was promised for passes, as such."""
+def check_scope(
+    config: EvaluatorConfig,
+    operations: Sequence[CandidateOperation],
+    plan: Plan,
+    amendment: tuple[IntendedChange, ...] = (),
+) -> Case:
+    """Every operation lies inside what the plan promised. A change that nothing was promised for passes, as such.
+
+    :param amendment: what the promise was widened by before the seal.
+    """
     promise = promise_of(plan)
     if promise is None:
         return Case("passed")
-    outside = unpromised(operations, promise)
+    outside = unpromised(operations, (*promise, *amendment))
     return _case(config, outside, "was not promised by the plan")
 
 

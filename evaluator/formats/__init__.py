@@ -1,10 +1,15 @@
-"""How results are read: exit status and JUnit XML. Pure; what is read is untrusted."""
+"""How results are read: exit status, JUnit XML, SARIF, TAP. Pure; what is read is untrusted."""
 
 from __future__ import annotations
 
-from evaluator.formats.junit import TestCase, parse_junit
+from evaluator.formats.cases import TestCase
+from evaluator.formats.junit import parse_junit
+from evaluator.formats.sarif import parse_sarif
+from evaluator.formats.tap import parse_tap
 
 __all__ = (
     "TestCase",
     "parse_junit",
+    "parse_sarif",
+    "parse_tap",
 )

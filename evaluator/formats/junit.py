@@ -10,41 +10,24 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
-import msgspec
-
+from evaluator.formats.cases import (
+    MAX_CASES,
+    MAX_NAME,
+    MAX_TEXT,
+    TestCase,
+    check_report,
+    is_worse,
+    refused_report,
+)
 from savant.contracts.errors import RefusedInput
 from synthesis.documents import CheckStatus
 
-MAX_REPORT_BYTES: Final = 32 * 1024 * 1024
-MAX_CASES: Final = 200_000
 MAX_DEPTH: Final = 50
-MAX_TEXT: Final = 20_000
-MAX_NAME: Final = 1_000
 _ROOTS: Final = frozenset({"testsuites", "testsuite"})
 _NOT_RUN: Final = frozenset({"notrun", "skipped", "disabled"})
-_SEVERITY: Final[Mapping[CheckStatus, int]] = MappingProxyType(
-    {"unavailable": 3, "failed": 2, "skipped": 1, "passed": 0}
-)
 _OUTCOMES: Final[Mapping[str, CheckStatus]] = MappingProxyType(
     {"failure": "failed", "error": "failed", "skipped": "skipped"}
 )
-
-
-class TestCase(msgspec.Struct, frozen=True):
-    """One test: where it belongs, its name, how it ended, and the words of its failure."""
-
-    __test__ = False
-
-    classname: str
-    name: str
-    status: CheckStatus
-    message: str
-    text: str
-
-
-def is_worse(status: CheckStatus, other: CheckStatus) -> bool:
-    """Whether the first way to end says more against a test than the second."""
-    return _SEVERITY[status] > _SEVERITY[other]
 
 
 def parse_junit(raw: bytes) -> tuple[TestCase, ...]:
@@ -52,8 +35,7 @@ def parse_junit(raw: bytes) -> tuple[TestCase, ...]:
 
     :raises RefusedInput: ``refused.junit`` for anything but a plain, bounded JUnit document.
     """
-    if len(raw) > MAX_REPORT_BYTES:
-        raise _refused(f"it has {len(raw)} bytes")
+    check_report("junit", "JUnit", raw)
     import xml.etree.ElementTree as ET
 
     reader = _Reader()
@@ -127,4 +109,4 @@ class _Reader:
 
 
 def _refused(why: str) -> RefusedInput:
-    return RefusedInput("refused.junit", f"The JUnit report is refused: {why}.")
+    return refused_report("junit", "JUnit", why)

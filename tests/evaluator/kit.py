@@ -82,7 +82,6 @@ def built_in(id_: str = "scope", kind: str = "scope", **changes: object) -> Eval
         "report_path": None,
         "timeout_ms": 0,
         "max_capture_bytes": 0,
-        "max_bundle_bytes": 0,
         "failure_class": "scope-exceeded",
     }
     return config_of(id_, **{**plain, **changes})

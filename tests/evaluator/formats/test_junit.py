@@ -6,8 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import evaluator.formats.junit as module
-from evaluator.formats.junit import TestCase, is_worse, parse_junit
+from evaluator.formats import cases
+from evaluator.formats import junit as module
+from evaluator.formats.cases import TestCase, is_worse
+from evaluator.formats.junit import parse_junit
 from savant.contracts.errors import RefusedInput
 
 
@@ -107,12 +109,12 @@ def test_the_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     """Size and number of cases are limited, names and texts are cut; at the limit all is read."""
     two = suite('<testcase name="a"/><testcase name="b"/>')
     monkeypatch.setattr(module, "MAX_CASES", 2)
-    monkeypatch.setattr(module, "MAX_REPORT_BYTES", len(two))
+    monkeypatch.setattr(cases, "MAX_REPORT_BYTES", len(two))
     monkeypatch.setattr(module, "MAX_NAME", 1)
     monkeypatch.setattr(module, "MAX_TEXT", 1)
     assert len(parse_junit(two)) == 2
     assert "bytes" in refusal(two + b" ")
-    monkeypatch.setattr(module, "MAX_REPORT_BYTES", 1_000)
+    monkeypatch.setattr(cases, "MAX_REPORT_BYTES", 1_000)
     assert "more than 2 cases" in refusal(suite('<testcase name="a"/><testcase name="b"/><testcase name="c"/>'))
     (case,) = parse_junit(suite('<testcase classname="xy" name="xy"><failure message="xy">xy</failure></testcase>'))
     assert case == TestCase("x", "x", "failed", "x", "y")

@@ -1,0 +1,201 @@
+"""SARIF 2.1.0, read defensively: every result of level error or warning is a failed case. Pure.
+
+A case's name is its rule and its path with what tells two results of one rule in one file apart: the fingerprint that
+the tool gives, else its words. Lines are no part of it, because a change above a result moves them. A result that is
+none (``kind`` other than ``fail``), a note, and one that the tool says is suppressed do not fail.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+from urllib.parse import unquote
+
+import msgspec
+
+from evaluator.formats.cases import MAX_CASES, MAX_NAME, MAX_TEXT, TestCase, check_report, refused_report
+from savant.contracts.digest import digest
+from savant.contracts.errors import RefusedInput
+
+_FAILING: Final = frozenset({"error", "warning"})
+_SUPPRESSED: Final = frozenset({"accepted", None})
+
+
+class _Part(msgspec.Struct, frozen=True, rename="camel"):
+    """A part of a log: what is not named here is not read."""
+
+
+class _Message(_Part, frozen=True, rename="camel"):
+    text: str = ""
+    markdown: str = ""
+
+
+class _Configuration(_Part, frozen=True, rename="camel"):
+    level: str = "warning"
+
+
+class _Rule(_Part, frozen=True, rename="camel"):
+    id: str = ""
+    default_configuration: _Configuration | None = None
+
+
+class _Driver(_Part, frozen=True, rename="camel"):
+    name: str = ""
+    rules: list[_Rule] | None = None
+
+
+class _Tool(_Part, frozen=True, rename="camel"):
+    driver: _Driver
+
+
+class _Artifact(_Part, frozen=True, rename="camel"):
+    uri: str = ""
+    index: int = -1
+
+
+class _ArtifactEntry(_Part, frozen=True, rename="camel"):
+    location: _Artifact | None = None
+
+
+class _Region(_Part, frozen=True, rename="camel"):
+    start_line: int = 0
+
+
+class _Physical(_Part, frozen=True, rename="camel"):
+    artifact_location: _Artifact | None = None
+    region: _Region | None = None
+
+
+class _Location(_Part, frozen=True, rename="camel"):
+    physical_location: _Physical | None = None
+
+
+class _RuleReference(_Part, frozen=True, rename="camel"):
+    id: str = ""
+    index: int = -1
+
+
+class _Suppression(_Part, frozen=True, rename="camel"):
+    status: str | None = None
+
+
+class _Result(_Part, frozen=True, rename="camel"):
+    message: _Message
+    rule_id: str = ""
+    rule_index: int = -1
+    rule: _RuleReference | None = None
+    level: str | None = None
+    kind: str = "fail"
+    locations: list[_Location] | None = None
+    partial_fingerprints: dict[str, str] | None = None
+    fingerprints: dict[str, str] | None = None
+    suppressions: list[_Suppression] | None = None
+
+
+class _Notification(_Part, frozen=True, rename="camel"):
+    message: _Message
+    level: str = "warning"
+
+
+class _Invocation(_Part, frozen=True, rename="camel"):
+    execution_successful: bool = True
+    tool_execution_notifications: list[_Notification] | None = None
+    tool_configuration_notifications: list[_Notification] | None = None
+
+
+class _Run(_Part, frozen=True, rename="camel"):
+    tool: _Tool
+    results: list[_Result] | None = None
+    invocations: list[_Invocation] | None = None
+    artifacts: list[_ArtifactEntry] | None = None
+
+
+class _Log(_Part, frozen=True, rename="camel"):
+    version: str
+    runs: list[_Run]
+
+
+def parse_sarif(raw: bytes) -> tuple[TestCase, ...]:
+    """A failed case for each result that is an error or a warning; none for a run that found nothing.
+
+    :raises RefusedInput: ``refused.sarif`` for anything but a bounded log of version 2.1 with a run that took place:
+        one that says that it failed, or has no results because it did not look, says nothing about the tree.
+    """
+    check_report("sarif", "SARIF", raw)
+    try:
+        log = msgspec.json.decode(raw.removeprefix(b"\xef\xbb\xbf"), type=_Log)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise _refused(f"it is no SARIF log: {error}") from error
+    if not log.version.startswith("2.1"):
+        raise _refused(f"its version is {log.version[:20]!r}")
+    if not log.runs:
+        raise _refused("it holds no run")
+    cases: list[TestCase] = []
+    for run in log.runs:
+        _verify_ran(run)
+        for result in run.results or ():
+            cases.extend(_case(run, result))
+            if len(cases) > MAX_CASES:
+                raise _refused(f"it has more than {MAX_CASES} results")
+    return tuple(cases)
+
+
+def _verify_ran(run: _Run) -> None:
+    name = run.tool.driver.name[:80]
+    if run.results is None:
+        raise _refused(f"{name} has no results: it did not look")
+    for invocation in run.invocations or ():
+        if not invocation.execution_successful:
+            raise _refused(f"{name} says that its run failed")
+        notifications = (
+            *(invocation.tool_execution_notifications or ()),
+            *(invocation.tool_configuration_notifications or ()),
+        )
+        for notification in notifications:
+            if notification.level == "error":
+                raise _refused(f"{name} had an error: {notification.message.text[:200]}")
+
+
+def _case(run: _Run, result: _Result) -> Iterator[TestCase]:
+    rule, configured = _rule(run, result)
+    level = result.level or configured
+    suppressions = result.suppressions or ()
+    is_suppressed = bool(suppressions) and all(item.status in _SUPPRESSED for item in suppressions)
+    if result.kind != "fail" or level not in _FAILING or is_suppressed:
+        return
+    path, line = _place(run, result)
+    words = result.message.text or result.message.markdown
+    prints = result.partial_fingerprints or result.fingerprints
+    what = ",".join(f"{key}={value}" for key, value in sorted(prints.items())) if prints else words
+    mark = digest(what.encode("utf-8", "replace"))[7:19]
+    at = f"{path}:{line}: " if line else f"{path}: " if path else ""
+    yield TestCase(rule[:MAX_NAME], f"{path}#{mark}"[:MAX_NAME], "failed", words[:MAX_TEXT], f"{at}{words}"[:MAX_TEXT])
+
+
+def _rule(run: _Run, result: _Result) -> tuple[str, str]:
+    """The id and the configured level of a result's rule."""
+    rules = run.tool.driver.rules or []
+    reference = result.rule or _RuleReference()
+    index = result.rule_index if result.rule_index >= 0 else reference.index
+    id_ = result.rule_id or reference.id
+    found = rules[index] if 0 <= index < len(rules) else next((rule for rule in rules if id_ and rule.id == id_), None)
+    level = "warning"
+    if found is not None and found.default_configuration is not None:
+        level = found.default_configuration.level
+    return id_ or (found.id if found is not None else "") or "result", level
+
+
+def _place(run: _Run, result: _Result) -> tuple[str, int]:
+    """The path and the line of the first location; empty and 0 where there is none."""
+    physical = result.locations[0].physical_location if result.locations else None
+    if physical is None or physical.artifact_location is None:
+        return "", 0
+    artifact: Any = physical.artifact_location
+    if not artifact.uri and run.artifacts is not None and 0 <= artifact.index < len(run.artifacts):
+        artifact = run.artifacts[artifact.index].location or artifact
+    path = unquote(artifact.uri.removeprefix("file://")).removeprefix("./")
+    return path[:MAX_NAME], physical.region.start_line if physical.region is not None else 0
+
+
+def _refused(why: str) -> RefusedInput:
+    return refused_report("sarif", "SARIF", why)
