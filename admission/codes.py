@@ -46,6 +46,7 @@ CONDITIONS: Final = MappingProxyType(
         "admission.ask.new-link": "The candidate adds or repoints a link.",
         "admission.ask.new-executable": "The candidate adds an executable file.",
         "admission.ask.secret": "A line that was added holds a secret.",
+        "admission.ask.amendment": "The promise was widened by these paths before the seal.",
         "admission.ask.custody": "A file that judges changed, and no rule of the policy asks about it.",
         "admission.ask.owners": "The owners of these paths at the base must see them.",
     }

@@ -19,7 +19,7 @@ from runner.documents import Candidate, ChangeSet
 from runner.documents import Receipt as RunnerReceipt
 from runner.promise import promise_of
 from savant.contracts.document import Sealed, digest_of, seal
-from synthesis.documents import Attempt, Evaluation, Plan, Session
+from synthesis.documents import Attempt, Evaluation, IntendedChange, Plan, Session
 from synthesis.documents import Receipt as SynthesisReceipt
 
 
@@ -29,6 +29,7 @@ class Chain(msgspec.Struct, frozen=True, kw_only=True):
     :param recomputed: the change set and final manifest digest as computed again from the base and the stored blobs;
         None when they could not be.
     :param final_digest: of that computation.
+    :param amendment: what the plan's promise was widened by; empty when it was not.
     """
 
     session: Sealed[Session]
@@ -44,6 +45,7 @@ class Chain(msgspec.Struct, frozen=True, kw_only=True):
     base_manifest_digest: str
     recomputed: ChangeSet | None
     final_digest: str | None
+    amendment: tuple[IntendedChange, ...] = ()
 
 
 def compose_request(
@@ -80,6 +82,7 @@ def compose_request(
             custody=(),
             owners=owners,
             promise=promise_of(chain.plan.document),
+            amendment=chain.amendment,
             required_checks=sum(1 for e in evaluators if e.required and e.evaluator == "command"),
             lineage=tuple(check_lineage(chain, scope)),
             limitations=tuple(

@@ -178,6 +178,8 @@ class Owned(Part, frozen=True, kw_only=True):
 class Request(Document, frozen=True, kw_only=True, tag="savant.admission.request/v1"):
     """The sealed chain of one candidate, its real scope and its promise. ``promise`` null: nothing was promised.
 
+    ``amendment`` is what the promise was widened by before the seal; empty when it was not.
+
     ``lineage`` holds every check of the chain; one that failed makes the decision ``uncertifiable``. ``limitations``
     are those of the attempt and of its evaluation; a decision repeats them. ``custody`` are the changed paths that
     judge; ``as_of`` is the day on which exceptions are judged, null where none can expire.
@@ -200,6 +202,7 @@ class Request(Document, frozen=True, kw_only=True, tag="savant.admission.request
     custody: Set[PathText]
     owners: Set[Owned]
     promise: tuple[IntendedChange, ...] | None
+    amendment: tuple[IntendedChange, ...]
     required_checks: Count
     lineage: tuple[LineageCheck, ...]
     limitations: tuple[Limitation, ...]

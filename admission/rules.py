@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from admission.codes import condition, reason
-from admission.documents import Condition, Owned, Policy, Reason
+from admission.documents import Condition, Owned, Policy, Reason, ScopeEntry
 from admission.facts import Facts, can_expire, matches, new_executables, new_links, operation_of, sizes
 from admission.staging import FIXED, OWNERS_RULE, STAGEABLE, stages
 from runner.change import CONTROL_FOLDER, is_policy_path
@@ -20,6 +20,7 @@ from savant.contracts.digest import digest
 from savant.contracts.errors import RefusedInput
 from savant.files.paths import to_raw
 from savant.files.patterns import PatternSet, parse
+from synthesis.documents import IntendedChange
 
 _MAX_OWNER_WORDS: Final = 120
 _IS_NAME: Final = re.compile(r"[A-Za-z0-9._:@/+-]+")
@@ -57,7 +58,7 @@ def check_readable(facts: Facts) -> Iterator[Reason]:
         *(text for exemption in policy.exceptions for text in exemption.patterns),
         *(text for rule in (*policy.refuse, *policy.ask) for text in rule.patterns),
         *(text for companion in policy.companions for text in (*companion.when, *companion.need)),
-        *(change.pattern for change in request.promise or ()),
+        *(change.pattern for change in (*(request.promise or ()), *request.amendment)),
     )
     for text in patterns:
         try:
@@ -82,13 +83,19 @@ def _unsupported(facts: Facts) -> Iterator[Reason]:
 
 
 def _outside_promise(facts: Facts) -> Iterator[Reason]:
-    promise = facts.request.promise
+    request = facts.request
+    amendment = request.amendment if facts.policy.amendment == "ask" else ()
+    for entry in _unpromised(facts, amendment):
+        yield reason("admission.scope.outside-promise", "promise", entry.path, f"{entry.kind} was not promised")
+
+
+def _unpromised(facts: Facts, amendment: tuple[IntendedChange, ...]) -> list[ScopeEntry]:
+    """The entries outside the plan's promise and what it was widened by; none where nothing was promised."""
+    scope, promise = facts.request.scope, facts.request.promise
     if promise is None:
-        return
-    sources = frozenset(e.source for e in facts.request.scope if e.kind == "rename" and e.source is not None)
-    for entry in facts.request.scope:
-        if not is_promised(operation_of(entry), promise, sources):
-            yield reason("admission.scope.outside-promise", "promise", entry.path, f"{entry.kind} was not promised")
+        return []
+    sources = frozenset(e.source for e in scope if e.kind == "rename" and e.source is not None)
+    return [entry for entry in scope if not is_promised(operation_of(entry), (*promise, *amendment), sources)]
 
 
 def _outside_policy(facts: Facts) -> Iterator[Reason]:
@@ -194,6 +201,13 @@ def _ask_custody(facts: Facts) -> Iterator[Condition]:
         yield condition("custody", "admission.ask.custody", paths, why)
 
 
+def _ask_amendment(facts: Facts) -> Iterator[Condition]:
+    paths = [entry.path for entry in _unpromised(facts, ())]
+    if paths:
+        why = "It changes what the plan had not promised: the promise was widened, once, before the seal."
+        yield condition("amendment", "admission.ask.amendment", paths, why)
+
+
 def _ask_companions(facts: Facts) -> Iterator[Condition]:
     for rule in facts.policy.companions:
         when, need = PatternSet.parse(rule.when), PatternSet.parse(rule.need)
@@ -270,6 +284,7 @@ def _why_owners(owned: Owned, requester: str) -> str:
 
 ASKING: Final[tuple[Asking, ...]] = (
     _ask_paths,
+    _ask_amendment,
     _ask_custody,
     _ask_companions,
     _ask_size,

@@ -36,6 +36,7 @@ STAGEABLE: Final = frozenset(
 
 FIXED: Final = frozenset(
     {
+        "amendment",
         "conditions",
         "disguised-rules",
         "empty-change",

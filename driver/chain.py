@@ -7,6 +7,7 @@ from typing import cast
 from admission.compose import Chain
 from admission.documents import Acknowledgement, Decision, Policy, Request
 from driver.admit import Recomputed
+from driver.documents import Amendment
 from driver.history import RunHistory
 from evaluator.documents import Policy as EvaluatorPolicy
 from evaluator.documents import Receipt as EvaluationReceipt
@@ -14,7 +15,7 @@ from runner.documents import Candidate
 from runner.documents import Receipt as RunnerReceipt
 from runner.snapshot import BaseSnapshot
 from savant.contracts.document import Sealed
-from synthesis.documents import Attempt, Evaluation, Plan, Session
+from synthesis.documents import Attempt, Evaluation, IntendedChange, Plan, Session
 from synthesis.documents import Receipt as SynthesisReceipt
 
 
@@ -45,7 +46,21 @@ def chain_of(
         base_manifest_digest=snapshot.manifest.digest,
         recomputed=recomputed.change_set,
         final_digest=recomputed.final_digest,
+        amendment=next(
+            (
+                made.document.changes
+                for made in history.all(Amendment)
+                if made.document.plan_digest == named.plan_digest
+            ),
+            (),
+        ),
     )
+
+
+def _amendment_of(history: RunHistory, plan_digest: str) -> tuple[IntendedChange, ...]:
+    """What the promise of a plan was widened by; empty when it was not."""
+    made = (sealed.document for sealed in history.all(Amendment))
+    return next((amendment.changes for amendment in made if amendment.plan_digest == plan_digest), ())
 
 
 def acknowledgements_of(

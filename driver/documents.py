@@ -4,7 +4,7 @@ from typing import Final, Literal, TypeAlias
 
 from savant.contracts.document import Document, Part
 from savant.contracts.scalars import Bytes, Code, Count, Digest, Milliseconds, Name, Positive, Set, Text
-from synthesis.documents import Limitation, Outcome, Phase, TerminalReason
+from synthesis.documents import IntendedChange, Limitation, Outcome, Phase, TerminalReason
 
 Stage: TypeAlias = Literal["synthesis", "admission", "application-pending", "application", "verification"]
 
@@ -124,4 +124,16 @@ class Receipt(Document, frozen=True, kw_only=True, tag="savant.driver.receipt/v1
     limitations: tuple[Limitation, ...]
 
 
-DOCUMENTS: Final[tuple[type[Document], ...]] = (Policy, Accounting, Readiness, Savepoint, Receipt)
+class Amendment(Document, frozen=True, kw_only=True, tag="savant.driver.amendment/v1"):
+    """A promise widened once, by exactly what one attempt changed beside it; recorded before that candidate.
+
+    ``change_digest`` names the change set of the attempt. The wider promise holds for later attempts of the same plan.
+    """
+
+    plan_digest: Digest
+    attempt_number: Positive
+    change_digest: Digest
+    changes: tuple[IntendedChange, ...]
+
+
+DOCUMENTS: Final[tuple[type[Document], ...]] = (Policy, Accounting, Readiness, Savepoint, Amendment, Receipt)

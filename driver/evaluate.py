@@ -39,6 +39,7 @@ def evaluate_candidate(run: Run) -> RunDisposition | None:
             session_digest=inputs.session.digest,
             attempt=trace.attempt,
             plan=trace.plan,
+            amendment=run.amended,
             runner_receipt=trace.runner_receipt,
             candidate=trace.candidate,
             policy=policy,

@@ -17,7 +17,9 @@ from admission.scope import derive_scope
 from candidateapply.documents import Receipt as ApplyReceipt
 from candidateapply.documents import UndoReceipt, VerificationRecord
 from driver.admit import Recomputed
+from driver.amend import amend
 from driver.chain import acknowledgements_of, chain_of
+from driver.documents import Amendment
 from driver.documents import Receipt as RunReceipt
 from driver.governed import evidence_of_obligations
 from driver.prepare import owners_at, people_at
@@ -36,7 +38,7 @@ from runner.documents import Receipt as RunnerReceipt
 from savant.contracts.document import Sealed, digest_of, seal
 from savant.files.paths import to_raw
 from savant.identity.documents import Closure, Task
-from synthesis.documents import Evaluation
+from synthesis.documents import Evaluation, Plan
 
 
 def candidates_follow(evidence: Evidence) -> str:
@@ -51,7 +53,37 @@ def candidates_follow(evidence: Evidence) -> str:
         verify_same("candidate", "the change", digest_of(evidence.changes(candidate.document)), change.digest)
     for receipt in evidence.history.all(RunnerReceipt):
         _fits("candidate", check_runner_receipt(receipt.document))
+    _amendment_follows(evidence)
     return f"{len(candidates)} computed again from the base"
+
+
+def _amendment_follows(evidence: Evidence) -> None:
+    """Return if there is at most one amendment, and it is what its attempt and the policy give."""
+    amendments = evidence.history.all(Amendment)
+    if len(amendments) > 1:
+        raise differs("candidate", "the promise was amended more than once")
+    for made in amendments:
+        recorded = made.document
+        candidate = next(
+            (
+                candidate.document
+                for candidate in evidence.history.all(Candidate)
+                if (candidate.document.attempt_number, candidate.document.change_digest)
+                == (recorded.attempt_number, recorded.change_digest)
+            ),
+            None,
+        )
+        if candidate is None:
+            raise not_shown("no candidate belongs to the amendment")
+        again = amend(
+            evidence.one(Plan, recorded.plan_digest),
+            candidate.operations,
+            evidence.one(AdmissionPolicy, evidence.session.document.admission_policy_digest).document,
+            evidence.one(Task, evidence.session.document.task_digest).document.scope,
+            attempt_number=candidate.attempt_number,
+            change_digest=candidate.change_digest,
+        )
+        verify_same("candidate", "the amendment", None if again is None else digest_of(again), made.digest)
 
 
 def evaluations_follow(evidence: Evidence) -> str:

@@ -102,6 +102,7 @@ def _admit(run: Run) -> Admission:
             base_manifest_digest=inputs.snapshot.manifest.digest,
             recomputed=recomputed.change_set,
             final_digest=recomputed.final_digest,
+            amendment=run.amended,
         )
 
     recomputed = recompute(inputs.snapshot, candidate.document, run.ports.store)

@@ -11,8 +11,9 @@ from typing import Final
 
 import msgspec
 
+from driver.amend import amend
 from driver.calls import ProviderCalls
-from driver.documents import RunDisposition
+from driver.documents import Amendment, RunDisposition
 from driver.evaluate import evaluate_candidate
 from driver.governed import governed_by
 from driver.inputs import RunInputs, RunPorts
@@ -41,6 +42,7 @@ from synthesis.documents import (
     Attempt,
     Evaluation,
     Finding,
+    IntendedChange,
     Interpretation,
     Operation,
     Phase,
@@ -64,6 +66,7 @@ class Trace(msgspec.Struct):
     candidate: Sealed[Candidate] | None = None
     change_set: Sealed[ChangeSet] | None = None
     tree: CandidateTree | None = None
+    amendment: Sealed[Amendment] | None = None
     evaluation: Sealed[Evaluation] | None = None
     evaluation_receipt: Sealed[EvaluationReceipt] | None = None
     findings: tuple[Finding, ...] = ()
@@ -118,6 +121,13 @@ class Run:
             outcome=None if trace.attempt is None else trace.attempt.document.outcome,
             failure_kind=None if trace.attempt is None else trace.attempt.document.failure_kind,
         )
+
+    @property
+    def amended(self) -> tuple[IntendedChange, ...]:
+        """What the promise of the current plan was widened by; empty when it was not."""
+        plan_, amendment = self.trace.plan, self.trace.amendment
+        is_of_plan = plan_ is not None and amendment is not None and amendment.document.plan_digest == plan_.digest
+        return amendment.document.changes if amendment is not None and is_of_plan else ()
 
     def stop(self, why: str) -> RunDisposition:
         """Stop because of a provider: ``interrupted`` when the person asked, ``provider-stopped`` otherwise."""
@@ -239,6 +249,7 @@ def _take_attempt(run: Run, request: Sealed[Request], outcome: AttemptOutcome) -
     if outcome.change_set is not None:
         recorder.record_once("runner", outcome.change_set)
     if outcome.candidate is not None:
+        _amend(run, outcome.candidate.document)
         recorder.record_once("runner", outcome.candidate)
     candidate_raw = None if outcome.candidate is None else outcome.candidate.raw
     recorder.record("runner", outcome.receipt, candidate_raw=candidate_raw, containment=outcome.containment)
@@ -262,6 +273,25 @@ def _take_attempt(run: Run, request: Sealed[Request], outcome: AttemptOutcome) -
         trace.stopped_by = detail
     run.must(run.host.send(RecordAttempt(outcome.attempt)))
     return None
+
+
+def _amend(run: Run, candidate: Candidate) -> None:
+    """Widen the promise by what the candidate has beside it, if the policy asks a person about that, and only once."""
+    trace, plan_ = run.trace, present(run.trace.plan)
+    if trace.amendment is not None:
+        return
+    made = amend(
+        plan_,
+        candidate.operations,
+        run.inputs.admission_policy.document,
+        run.inputs.scope,
+        attempt_number=candidate.attempt_number,
+        change_digest=candidate.change_digest,
+    )
+    if made is not None:
+        trace.amendment = seal(made)
+        run.ports.recorder.record("driver", trace.amendment)
+        run.ports.progress.say(f"the promise is widened, once, by {len(made.changes)} changes: a person is asked")
 
 
 def evaluate(run: Run) -> Stop:

@@ -14,6 +14,7 @@ from savant.contracts.digest import digest
 from savant.ledger.sshkey import PublicKey
 from tests.e2e.conftest import Ended, Shop
 from tests.e2e.test_people import make_key
+from tests.matrix.shell import foreign
 
 EXECUTABLE = "/bin/sh -c 'cp README.txt tool && chmod 755 tool'"
 EXCEPTION = '[[exception]]\nid = "tools"\nrule = "new-executables"\npatterns = ["tool"]\nreason = "Ours."\n'
@@ -190,3 +191,36 @@ def test_the_words_of_the_starter_are_not_more_than_its_file(shop: Shop) -> None
         (before.code, before.json["conditions"]) == (after.code, after.json["conditions"]) == (10, ["new-executables"])
     )
     assert Path(shop.path, ".savant/policy.toml").exists()
+
+
+def beside(*paths: str) -> tuple[str, ...]:
+    """A provider that promises README.txt, and writes these paths: as many attempts and plans as it is asked for."""
+    edits = [{"op": "write", "path": path, "text": "x"} for path in paths]
+    program = f'plan("README.txt") if request["operation"] == "planning" else answer(generation={{"edits": {edits!r}}})'
+    return foreign(program, "planning", "generation")
+
+
+def test_a_promise_is_widened_once_if_a_person_agrees(shop: Shop) -> None:
+    """By exactly what was written beside it; without the policy's leave the work is planned again instead."""
+    once = ("--must-pass", "/bin/true", "--retries", "0", "--replans", "0")
+    assert shop.run("Change it", *beside("README.txt", "other.txt"), *once).json["disposition"] == "terminal-failure"
+    policy(shop, "", before='amendment = "ask"')
+    ended = shop.run("Change it", *beside("README.txt", "other.txt"), *once)
+    assert (ended.code, ended.json["conditions"]) == (10, ["amendment"]), ended.out
+    (condition,) = admitted(shop, ended.json["run"])["conditions"]
+    assert condition["paths"] == ["other.txt"]
+    key, _ = make_key(shop, 1)
+    assert shop.savant("acknowledge", "amendment", ended.json["run"], "--key", str(key)).code == 0
+    assert admitted(shop, ended.json["run"])["outcome"] == "admitted-with-conditions"
+    assert shop.run("Change it", *beside("README.txt"), *once).json["disposition"] == "admitted"
+
+
+def test_a_promise_is_not_widened_over_the_rules_or_the_task(shop: Shop) -> None:
+    """What the policy refuses, and what the person did not ask for, is planned again."""
+    once = ("--must-pass", "/bin/true", "--retries", "0", "--replans", "0")
+    rule = '[[refuse]]\nid = "own"\npatterns = ["secret/**"]\nreason = "Mine."\n'
+    policy(shop, rule, before='amendment = "ask"')
+    for paths, more in ((("secret/a.txt",), ()), (("other.txt",), ("--scope", "README.txt"))):
+        ended = shop.run("Change it", *beside("README.txt", *paths), *once, *more)
+        assert (ended.json["disposition"], ended.json["reason"]) == ("terminal-failure", "replan-budget-exhausted")
+        assert shop.savant("replay", ended.json["run"]).code == 0
