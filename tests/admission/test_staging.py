@@ -156,12 +156,17 @@ def test_a_bad_pattern_of_an_exception_cannot_be_decided_with() -> None:
 
 
 def test_the_explanation_names_what_is_only_watched() -> None:
-    """Beside the rule that allowed the path."""
+    """Beside the rule that allowed the path, and for no other path."""
+    both = {**FIX, b"b.py": f(b"y\n")}
     for stage, verdict in (("audit", "audited"), ("warn", "warns")):
         policy = ruled(stage)  # type: ignore[arg-type]
-        request = make_request(BASE, FIX, policy=policy)
+        request = make_request(BASE, both, policy=policy)
         rows = explain(request.document, decide(request, seal(policy)), policy)
-        assert [(row.verdict, row.rule) for row in rows] == [(verdict, "own"), ("allowed", "allow")]
+        assert [(row.path, row.verdict, row.rule) for row in rows] == [
+            ("a.py", verdict, "own"),
+            ("a.py", "allowed", "allow"),
+            ("b.py", "allowed", "allow"),
+        ]
 
 
 def test_a_sentence_names_three_paths() -> None:
