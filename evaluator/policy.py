@@ -5,11 +5,12 @@ A policy may raise a recommendation; it may never lower one below its class's fl
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Final
 
 from evaluator.documents import EvaluatorConfig, Policy
+from evaluator.excuses import may_end
 from savant.contracts.errors import RefusedInput, SavantError
 from savant.files.paths import check_path, to_raw
 from savant.files.patterns import PatternSet
@@ -60,7 +61,8 @@ def verify_policy(policy: Policy) -> None:
     """Return if a policy is one that may be precommitted.
 
     :raises RefusedInput: ``refused.evaluator-policy`` for a repeated evaluator, one that could never run as it is
-        configured, a rule below its floor, or a rule that is given twice.
+        configured, an excuse for nothing or without a day to judge it on, a rule below its floor, or a rule that is
+        given twice.
     """
     ids = [evaluator.id for evaluator in policy.evaluators]
     if len(set(ids)) != len(ids):
@@ -69,6 +71,8 @@ def verify_policy(policy: Policy) -> None:
         problem = _problem(config)
         if problem is not None:
             raise _refused(f"{config.id}: {problem}")
+    for problem in _excuse_problems(policy):
+        raise _refused(problem)
     classes = [rule.failure_class for rule in policy.recommendations]
     if len(set(classes)) != len(classes):
         raise _refused("two rules are for the same failure class")
@@ -86,17 +90,42 @@ def _problem(config: EvaluatorConfig) -> str | None:
         return "a colon in a name is kept for the checks of an evaluator"
     try:
         PatternSet.parse(config.patterns)
-        if config.report_path is not None:
-            check_path(to_raw(config.report_path))
+        for path in (config.report_path, config.directory):
+            if path is not None:
+                check_path(to_raw(path))
     except SavantError as error:
         return error.message
     if config.evaluator != "command":
         return "a built-in is judged alone and reads no report" if _is_commanded(config) else None
     if not config.argv:
         return "it has no command"
-    if (config.result_format == "junit") is (config.report_path is None):
-        return "a report belongs to the result format junit, and the other way round"
-    return None if config.timeout_ms > 0 else "it has no time to run"
+    return report_problem(config) or (None if config.timeout_ms > 0 else "it has no time to run")
+
+
+def report_problem(config: EvaluatorConfig) -> str | None:
+    """Why a command's report, or what it must fix, does not fit how it is judged; None where it does."""
+    if config.result_format == "junit" and config.report_path is None:
+        return "the result format junit needs a report"
+    if config.result_format == "exit-status" and config.report_path is not None:
+        return "a report needs a result format"
+    if (config.rule == "must-fix") is not bool(config.must_fix):
+        return "the rule must-fix and the names of checks to fix belong together"
+    if config.result_format == "exit-status" and set(config.must_fix) - {config.id}:
+        return "an exit status tells no check but its own, so no other can be one to fix"
+    return None
+
+
+def _excuse_problems(policy: Policy) -> Iterator[str]:
+    """What makes an excuse one that could never hold, or nobody could judge."""
+    names = [excuse.id for excuse in policy.excuses]
+    commands = {config.id for config in policy.evaluators if config.evaluator == "command"}
+    if len(set(names)) != len(names):
+        yield "two excuses share a name"
+    for excuse in policy.excuses:
+        if excuse.evaluator not in commands:
+            yield f"{excuse.id}: only checks of a command can be excused, and {excuse.evaluator} is none"
+    if may_end(policy.excuses) is (policy.as_of is None):
+        yield "a day belongs to excuses that end, and the other way round"
 
 
 def _is_commanded(config: EvaluatorConfig) -> bool:

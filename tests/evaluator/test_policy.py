@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evaluator.documents import EvaluatorConfig, Policy
+from evaluator.documents import EvaluatorConfig, Excuse, Policy
 from evaluator.policy import FLOORS, SEVERITY, UNMAPPED, floor_of, recommendation_of, verify_policy
 from savant.contracts.errors import RefusedInput
+from savant.contracts.scalars import as_set
 from synthesis.documents import Recommendation
 from tests.evaluator.kit import built_in, config_of, policy_of
 
@@ -75,8 +76,15 @@ def test_repeats_are_refused() -> None:
     [
         (config_of("a:b"), "colon"),
         (config_of(argv=()), "no command"),
-        (config_of(report_path=None), "a report belongs"),
-        (config_of(result_format="exit-status"), "a report belongs"),
+        (config_of(report_path=None), "junit needs a report"),
+        (config_of(result_format="exit-status"), "a report needs a result format"),
+        (config_of(directory="../other"), "'..'"),
+        (config_of(rule="must-fix"), "belong together"),
+        (config_of(must_fix=("pytest:a",)), "belong together"),
+        (
+            config_of(result_format="exit-status", report_path=None, rule="must-fix", must_fix=("pytest:a",)),
+            "no check but its own",
+        ),
         (config_of(report_path="../out.xml"), "'..'"),
         (config_of(report_path="/out.xml"), "absolute"),
         (config_of(timeout_ms=0), "no time"),
@@ -98,6 +106,10 @@ def test_an_evaluator_that_could_never_run_is_refused(config: EvaluatorConfig, w
     [
         GOOD,
         config_of(result_format="exit-status", report_path=None),
+        config_of(result_format="exit-status", report_path=None, rule="must-fix", must_fix=("pytest",)),
+        config_of(rule="must-fix", must_fix=("pytest:a",), directory="part", repeats=2),
+        config_of(result_format="sarif", report_path=None, rule="no-new"),
+        config_of(result_format="tap", report_path="out.tap"),
         built_in(),
         built_in(kind="forbidden-paths", patterns=("secrets/**",)),
     ],
@@ -105,3 +117,31 @@ def test_an_evaluator_that_could_never_run_is_refused(config: EvaluatorConfig, w
 def test_a_plain_evaluator_is_taken(config: EvaluatorConfig) -> None:
     """The positive control: each kind of evaluator as it is meant."""
     verify_policy(policy_of(config))
+
+
+def excuse(id_: str = "slow-disk", evaluator: str = "tests", expires: str | None = None) -> Excuse:
+    return Excuse(id=id_, evaluator=evaluator, checks=("*",), reason="The disk is slow.", expires=expires)
+
+
+@pytest.mark.parametrize(
+    ("excuses", "as_of", "words"),
+    [
+        ((excuse(), excuse(expires="2030-01-01")), "2029-01-01", "two excuses share a name"),
+        ((excuse(evaluator="lint"),), None, "lint is none"),
+        ((excuse(evaluator="scope"),), None, "only checks of a command"),
+        ((excuse(expires="2030-01-01"),), None, "a day belongs"),
+        ((excuse(),), "2029-01-01", "a day belongs"),
+        ((), "2029-01-01", "a day belongs"),
+    ],
+)
+def test_an_excuse_that_could_not_be_judged_is_refused(
+    excuses: tuple[Excuse, ...], as_of: str | None, words: str
+) -> None:
+    """It names a command of the policy, no other has its name, and a day is given exactly where one can end."""
+    assert words in refusal(policy_of(GOOD, built_in(), excuses=as_set(excuses), as_of=as_of))
+
+
+def test_an_excuse_of_a_command_is_taken() -> None:
+    """The positive control: with an end and a day, and without either."""
+    verify_policy(policy_of(GOOD, excuses=(excuse(),)))
+    verify_policy(policy_of(GOOD, excuses=(excuse(expires="2030-01-01"),), as_of="2031-01-01"))

@@ -97,7 +97,8 @@ def test_a_place_may_be_told_by_index_as_a_url_or_without_a_line() -> None:
     assert case.text == "src/with space.py: bad name"
     (url,) = parse_sarif(log(result(uri="file:///work/src/a.py")))
     assert url.text == "/work/src/a.py:3: bad name"
-    for locations in ([], [{}], [{"physicalLocation": {}}], None):
+    choices: tuple[Any, ...] = ([], [{}], [{"physicalLocation": {}}], None)
+    for locations in choices:
         (case,) = parse_sarif(log(result(locations=locations)))
         assert case.text == "bad name"
 
