@@ -62,6 +62,8 @@ def fixed_plan(
 ) -> Result:
     """One plan step per configured step; the promise is the requested scope, or what the configuration says.
 
+    A provider without a mind cannot know what judges, so every step declares that it may change it: a person is asked.
+
     :param steps: a description per step.
     :param promise: the configured patterns, used where the request has no scope.
     """
@@ -82,6 +84,7 @@ def fixed_plan(
                         intended_changes=changes if kind == "declared" else (),
                         expected_evidence=("the configured checks",),
                         discharges=obligations if number == 1 else (),
+                        declares_gate_changes=kind == "declared",
                     )
                     for number, description in enumerate(steps, 1)
                 ),

@@ -6,8 +6,9 @@ pydantic reads what a person wrote, at this edge only; everything after it is a 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import PurePosixPath
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 import msgspec
@@ -15,18 +16,21 @@ from msgspec import structs
 
 from driver.documents import CallLimit
 from driver.documents import Policy as DriverPolicy
-from evaluator.documents import Custody, EvaluatorConfig, NormaliserConfig
+from evaluator.custody import GATES, TESTS
+from evaluator.documents import Custody, EvaluatorConfig, Excuse, NormaliserConfig
 from evaluator.documents import Policy as EvaluatorPolicy
+from evaluator.excuses import may_end
+from evaluator.findings import check_name
 from savant.contracts.errors import RefusedInput, UsageError
 from savant.contracts.scalars import as_set
 from synthesis.documents import Budgets
 
 if TYPE_CHECKING:
-    from evaluator.documents import Rule
+    from evaluator.documents import ResultFormat, Rule
 
 CONFIG_PATH: Final = b".savant/config.toml"
 UNBOUND: Final = "unbound"
-BUILT_IN: Final = ("scope", "forbidden-paths")
+BUILT_IN: Final = ("scope", "forbidden-paths", "custody")
 """Names of evaluators that a project cannot give to checks of its own."""
 
 DEFAULT_RETRIES: Final = 2
@@ -38,10 +42,14 @@ DEFAULT_CALL: Final = CallLimit(tokens_in=200_000, tokens_out=32_000)
 
 DEFAULT_CHECK_TIMEOUT_MS: Final = 10 * 60 * 1000
 MAX_CAPTURE_BYTES: Final = 4 * 1024 * 1024
+MAX_REPORT_CAPTURE_BYTES: Final = 32 * 1024 * 1024
+"""What a command may write that tells its report on standard output."""
 MAX_BUNDLE_BYTES: Final = 512 * 1024
 MAX_FINDINGS: Final = 20
 MAX_FINDING_BYTES: Final = 8 * 1024
 JUNIT_REPORT: Final = ".savant-junit.xml"
+FORMATS_BY_ENDING: Final[Mapping[str, ResultFormat]] = MappingProxyType({".sarif": "sarif", ".tap": "tap"})
+"""How a report is read whose format nobody named, by the ending of its name; JUnit otherwise."""
 
 DEFAULT_BUDGETS: Final = Budgets(
     retries=DEFAULT_RETRIES,
@@ -52,6 +60,8 @@ DEFAULT_BUDGETS: Final = Budgets(
     cost_microunits=None,
 )
 
+
+DEFAULT_CUSTODY: Final = Custody(tests=as_set(TESTS), gates=as_set(GATES))
 
 PLAIN: Final = EvaluatorConfig(
     id="plain",
@@ -90,6 +100,8 @@ class ProjectConfig(msgspec.Struct, frozen=True):
     forbidden: tuple[str, ...] = ()
     checks: tuple[EvaluatorConfig, ...] = ()
     normalisers: tuple[NormaliserConfig, ...] = ()
+    custody: Custody = DEFAULT_CUSTODY
+    excuses: tuple[Excuse, ...] = ()
     origin: Literal["starter", "repository"] = msgspec.field(default="starter")
 
 
@@ -100,20 +112,37 @@ def check_config(
     id_: str | None = None,
     required: bool = True,
     timeout_ms: int = DEFAULT_CHECK_TIMEOUT_MS,
+    result_format: ResultFormat | None = None,
     report_path: str | None = None,
+    directory: str | None = None,
+    repeats: int = 0,
+    must_fix: Sequence[str] = (),
+    max_output_bytes: int | None = None,
+    max_result_bytes: int = MAX_BUNDLE_BYTES,
 ) -> EvaluatorConfig:
     """A command evaluator from what a person typed; never a shell.
 
     pytest is asked for a JUnit report, so that base and candidate are compared test by test; any other command is
-    judged by its exit status, or by the JUnit file that ``report_path`` names.
+    judged by its exit status, or by the report that ``report_path`` names. SARIF and TAP are read from standard output
+    where no path is named.
+
+    :param result_format: how its report is read; None for what its command or the name of its report says.
+    :param directory: the folder of the tree that it starts in; ``report_path`` is seen from the tree's root.
+    :param repeats: how many times more a check that failed is run before it is believed.
+    :param must_fix: names of checks that must pass, as the tool tells them; for pytest its node ids.
+    :param max_output_bytes: what it may write; None for the default, which is larger where its report is in it.
+    :param max_result_bytes: what of its findings goes into the result.
 
     :raises UsageError: ``usage.command`` for an empty or unbalanced command.
     """
     argv = split_command(command)
     name = id_ or _check_name(argv)
-    if report_path is None and _is_pytest(argv) and not any(word.startswith("--junit") for word in argv):
+    is_silent = report_path is None and not any(word.startswith("--junit") for word in argv)
+    if _is_pytest(argv) and is_silent and result_format in (None, "junit"):
         argv = (*argv, f"--junit-xml={JUNIT_REPORT}")
-        report_path = JUNIT_REPORT
+        report_path = JUNIT_REPORT if directory is None else f"{directory}/{JUNIT_REPORT}"
+    reads = result_format or _format_of(report_path)
+    is_told = report_path is None and reads != "exit-status"
     return structs.replace(
         PLAIN,
         id=name,
@@ -121,12 +150,36 @@ def check_config(
         required=required,
         rule=rule,
         argv=argv,
-        result_format="exit-status" if report_path is None else "junit",
+        directory=directory,
+        result_format=reads,
         report_path=report_path,
         timeout_ms=timeout_ms,
-        max_capture_bytes=MAX_CAPTURE_BYTES,
+        max_capture_bytes=max_output_bytes or (MAX_REPORT_CAPTURE_BYTES if is_told else MAX_CAPTURE_BYTES),
+        max_bundle_bytes=max_result_bytes,
+        repeats=repeats,
+        must_fix=as_set(must_fix_name(name, told) for told in must_fix),
         failure_class="mechanical-failure",
     )
+
+
+def _format_of(report_path: str | None) -> ResultFormat:
+    if report_path is None:
+        return "exit-status"
+    return FORMATS_BY_ENDING.get(PurePosixPath(report_path).suffix, "junit")
+
+
+def must_fix_name(evaluator: str, told: str) -> str:
+    """The name of a check from what a person calls it: a pytest node id, a name as it is told, with or without the id.
+
+    ``tests/test_a.py::TestA::test_b`` is ``tests.test_a.TestA::test_b`` in the report of pytest.
+    """
+    if told == evaluator:
+        return told
+    place, bracket, parameters = told.removeprefix(f"{evaluator}:").partition("[")
+    file, *names = place.split("::")
+    if names and file.endswith(".py"):
+        place = "::".join((".".join((file.removesuffix(".py").replace("/", "."), *names[:-1])), names[-1]))
+    return check_name(evaluator, place + bracket + parameters)
 
 
 def split_command(command: str | Sequence[str]) -> tuple[str, ...]:
@@ -160,10 +213,11 @@ def _check_name(argv: tuple[str, ...]) -> str:
 
 
 def built_in_checks(forbidden: Sequence[str]) -> tuple[EvaluatorConfig, ...]:
-    """The evaluators that always run: scope, and forbidden paths where there are any."""
+    """The evaluators that always run: scope, custody, and forbidden paths where there are any."""
     scope = structs.replace(PLAIN, id=BUILT_IN[0], evaluator="scope", failure_class="scope-exceeded")
+    custody = structs.replace(PLAIN, id=BUILT_IN[2], evaluator="custody", failure_class="custody-breach")
     if not forbidden:
-        return (scope,)
+        return (scope, custody)
     paths = structs.replace(
         PLAIN,
         id=BUILT_IN[1],
@@ -171,17 +225,22 @@ def built_in_checks(forbidden: Sequence[str]) -> tuple[EvaluatorConfig, ...]:
         patterns=as_set(forbidden),
         failure_class="forbidden-path",
     )
-    return (scope, paths)
+    return (scope, custody, paths)
 
 
 def evaluator_policy(
-    config: ProjectConfig, extra_checks: Sequence[EvaluatorConfig], *, network: bool = False
+    config: ProjectConfig,
+    extra_checks: Sequence[EvaluatorConfig],
+    *,
+    network: bool = False,
+    as_of: str | None = None,
 ) -> EvaluatorPolicy:
     """The evaluator policy of a run: built-ins, the project's checks, and the person's, which only tighten.
 
     A check of the person whose name is taken by another check runs beside it, under the name with a number.
 
     :param network: whether the person lets checks use the network; a project cannot.
+    :param as_of: the day on which excuses are judged; it is kept only where one can end.
     """
     known = {check.id: check for check in (*built_in_checks(config.forbidden), *config.checks)}
     for check in extra_checks:
@@ -197,9 +256,9 @@ def evaluator_policy(
         recommendations=(),
         normalisers=config.normalisers,
         prepares=(),
-        custody=Custody(tests=(), gates=()),
-        excuses=(),
-        as_of=None,
+        custody=config.custody,
+        excuses=as_set(config.excuses),
+        as_of=as_of if may_end(config.excuses) else None,
         max_findings=MAX_FINDINGS,
         max_finding_bytes=MAX_FINDING_BYTES,
     )
@@ -262,7 +321,13 @@ def as_checks(rows: Sequence[dict[str, Any]]) -> tuple[EvaluatorConfig, ...]:
             id_=row["id"],
             required=row["required"],
             timeout_ms=row["timeout_s"] * 1000,
+            result_format=row["format"],
             report_path=row["report"],
+            directory=row["directory"],
+            repeats=row["repeats"],
+            must_fix=row["must_fix"],
+            max_output_bytes=row["max_output_bytes"],
+            max_result_bytes=row["max_result_bytes"],
         )
         for row in rows
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from datetime import date
 from functools import partial
 from typing import Annotated, Any, Literal
 
@@ -15,14 +16,17 @@ from driver.config import (
     DEFAULT_REPLANS,
     DEFAULT_RETRIES,
     DEFAULT_WALL_CLOCK_MS,
+    MAX_BUNDLE_BYTES,
     ProjectConfig,
     as_checks,
     refused_key,
     split_command,
 )
 from driver.documents import CallLimit
-from evaluator.documents import NormaliserConfig
-from savant.contracts.errors import SavantError
+from evaluator.custody import GATES, TESTS
+from evaluator.documents import Custody, Excuse, NormaliserConfig
+from evaluator.policy import report_problem
+from savant.contracts.errors import RefusedInput, SavantError
 from savant.contracts.scalars import as_set
 from savant.files.paths import check_path, to_raw
 from savant.files.patterns import parse
@@ -53,10 +57,29 @@ class _Budgets(_Table):
 class _Check(_Table):
     id: Identifier
     command: CommandLine
-    rule: Literal["all-pass", "no-regression"] = "no-regression"
+    rule: Literal["all-pass", "no-regression", "no-new", "must-fix"] = "no-regression"
     required: bool = True
     timeout_s: Annotated[int, Field(ge=1, le=86_400)] = 600
     report: PathPattern | None = None
+    format: Literal["exit-status", "junit", "sarif", "tap"] | None = None
+    directory: PathPattern | None = None
+    repeats: Annotated[int, Field(ge=0, le=20)] = 0
+    must_fix: list[Annotated[str, Field(min_length=1, max_length=4_096)]] = []
+    max_output_bytes: Annotated[int, Field(ge=1, le=2**31)] | None = None
+    max_result_bytes: Annotated[int, Field(ge=1, le=2**24)] = MAX_BUNDLE_BYTES
+
+
+class _Custody(_Table):
+    tests: list[PathPattern] = list(TESTS)
+    gates: list[PathPattern] = list(GATES)
+
+
+class _Excuse(_Table):
+    id: Identifier
+    check: Identifier
+    names: Annotated[list[Annotated[str, Field(min_length=1, max_length=4_096)]], Field(min_length=1)]
+    reason: Annotated[str, Field(min_length=1, max_length=4_096)]
+    expires: date | None = None
 
 
 class _Normaliser(_Table):
@@ -74,6 +97,8 @@ class _Config(_Table):
     budgets: _Budgets = _Budgets()
     check: list[_Check] = []
     normaliser: list[_Normaliser] = []
+    custody: _Custody = _Custody()
+    excuse: list[_Excuse] = []
 
 
 def parse_config(data: dict[str, Any]) -> ProjectConfig:
@@ -92,7 +117,7 @@ def parse_config(data: dict[str, Any]) -> ProjectConfig:
             judge()
         except SavantError as error:
             raise refused_key(key, error.message) from error
-    for name in ("check", "normaliser"):
+    for name in ("check", "normaliser", "excuse"):
         _verify_names(name, [row.id for row in getattr(model, name)])
     budgets = model.budgets
     return ProjectConfig(
@@ -119,7 +144,19 @@ def parse_config(data: dict[str, Any]) -> ProjectConfig:
             )
             for row in model.normaliser
         ),
+        custody=Custody(tests=as_set(model.custody.tests), gates=as_set(model.custody.gates)),
+        excuses=tuple(_excuse(row) for row in model.excuse),
         origin="repository",
+    )
+
+
+def _excuse(row: _Excuse) -> Excuse:
+    return Excuse(
+        id=row.id,
+        evaluator=row.check,
+        checks=as_set(row.names),
+        reason=row.reason,
+        expires=None if row.expires is None else row.expires.isoformat(),
     )
 
 
@@ -127,15 +164,40 @@ def _judgements(model: _Config) -> Iterator[tuple[str, Callable[[], object]]]:
     """What the types cannot say, by key: patterns are patterns, paths are paths inside, commands can be split."""
     for key, texts in (
         ("forbidden", model.forbidden),
+        ("custody.tests", model.custody.tests),
+        ("custody.gates", model.custody.gates),
         *((f"normaliser.{n}.patterns", row.patterns) for n, row in enumerate(model.normaliser)),
     ):
         yield from ((f"{key}.{n}", partial(parse, text)) for n, text in enumerate(texts))
-    reports = [(f"check.{n}.report", row.report) for n, row in enumerate(model.check) if row.report is not None]
-    for key, path in (*((f"reuse.{n}", path) for n, path in enumerate(model.reuse)), *reports):
+    places = [
+        (f"check.{n}.{key}", path)
+        for n, row in enumerate(model.check)
+        for key, path in (("report", row.report), ("directory", row.directory))
+        if path is not None
+    ]
+    for key, path in (*((f"reuse.{n}", path) for n, path in enumerate(model.reuse)), *places):
         yield key, partial(_verify_path, path)
     for name in ("check", "normaliser"):
         for n, row in enumerate(getattr(model, name)):
             yield f"{name}.{n}.command", partial(split_command, row.command)
+    for n, row in enumerate(model.check):
+        yield f"check.{n}", partial(_verify_check, row)
+    known = {row.id for row in model.check}
+    for n, excuse in enumerate(model.excuse):
+        yield f"excuse.{n}.check", partial(_verify_known, excuse.check, known)
+
+
+def _verify_check(row: _Check) -> None:
+    """Return if a check could run as it is configured."""
+    (config,) = as_checks([row.model_dump()])
+    problem = report_problem(config)
+    if problem is not None:
+        raise RefusedInput("refused.config", problem)
+
+
+def _verify_known(name: str, known: set[str]) -> None:
+    if name not in known:
+        raise RefusedInput("refused.config", f"no check is called {name!r}")
 
 
 def _verify_path(text: str) -> None:

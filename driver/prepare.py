@@ -147,7 +147,7 @@ def prepare(
     graph = graph_identity(base.base_commit)
     records = [path for path in snapshot.paths() if is_record_path(path)]
     closure = closure_identity(task, [(path, snapshot.read(path)) for path in records])
-    judged = evaluator_policy(rules.config, asked.checks, network=asked.check_network)
+    judged = evaluator_policy(rules.config, asked.checks, network=asked.check_network, as_of=asked.as_of)
     verify_policy(judged)
     judging: Sealed[EvaluatorPolicy] = seal(judged)
     driving: Sealed[DriverPolicy] = seal(

@@ -35,6 +35,8 @@ from savant.contracts.scalars import as_set
 from synthesis.documents import Check, CheckStatus, Comparison, Finding
 
 MAX_FINDINGS: Final = 200
+DECLARED: Final = "declared-change"
+"""The excuse of a check that fails only under the base's tests, where the plan declares that it changes them."""
 _BAD: Final = frozenset({"failed", "unavailable"})
 
 
@@ -74,6 +76,9 @@ class Terms(msgspec.Struct, frozen=True, kw_only=True):
     :param must_fix: the names of checks that have to pass.
     :param excuse: the name of the excuse of a check, None where it has none.
     :param overall: the name of a command's own check over all its cases; empty for none.
+    :param own: what the candidate gives under its own tests, where the plan declares that it changes them; what passes
+        there, or is not there, does not count.
+    :param on_base: what the base gives with the candidate's new tests laid over it: the base status of a new check.
     :param lists_failures: whether only what failed is told, as linters do, so that what is not told passed.
     """
 
@@ -83,6 +88,8 @@ class Terms(msgspec.Struct, frozen=True, kw_only=True):
     excuse: Callable[[str], str | None] = lambda _: None
     overall: str = ""
     lists_failures: bool = False
+    own: Mapping[str, Case] | None = None
+    on_base: Mapping[str, Case] | None = None
 
 
 def compare(base: Mapping[str, Case] | None, candidate: Mapping[str, Case], terms: Terms) -> tuple[Compared, ...]:
@@ -118,12 +125,23 @@ def _one(name: str, before: Case | None, after: Case | None, terms: Terms, measu
     if after.is_flaky:
         return Compared(name, "failed", base_status, "flaky", after.findings, must_fix)
     comparison = _comparison(base_status, after.status) if measured else None
+    if comparison == "new" and terms.on_base is not None:
+        shown = terms.on_base.get(name)
+        base_status = "unavailable" if shown is None else shown.status
     is_known = comparison == "still-failing" and terms.rule != "all-pass"
     counts = comparison == "regressed" or (after.status in _BAD and not is_known)
     if must_fix:
         return Compared(name, after.status, base_status, comparison, after.findings, after.status != "passed")
-    excuse = terms.excuse(name) if counts else None
+    excuse = (terms.excuse(name) or _declared(name, terms)) if counts else None
     return Compared(name, after.status, base_status, comparison, after.findings, counts and excuse is None, excuse)
+
+
+def _declared(name: str, terms: Terms) -> str | None:
+    """The excuse of a check that fails only under tests that the plan declares to change."""
+    if terms.own is None:
+        return None
+    own = terms.own.get(name)
+    return DECLARED if own is None or own.status not in _BAD else None
 
 
 def _comparison(before: CheckStatus | None, after: CheckStatus) -> Comparison | None:

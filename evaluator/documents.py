@@ -24,6 +24,7 @@ EvaluatorKind: TypeAlias = Literal[
     "held-out",
     "model-audit",
     "scope",
+    "custody",
     "forbidden-paths",
     "forbidden-content",
     "change-size",

@@ -10,6 +10,9 @@ from driver.config import (
     DEFAULT_BUDGETS,
     DEFAULT_CALL,
     JUNIT_REPORT,
+    MAX_BUNDLE_BYTES,
+    MAX_CAPTURE_BYTES,
+    MAX_REPORT_CAPTURE_BYTES,
     ProjectConfig,
     built_in_checks,
     check_config,
@@ -19,6 +22,7 @@ from driver.config import (
     split_command,
 )
 from driver.documents import CallLimit
+from evaluator.findings import check_name
 from evaluator.policy import verify_policy
 from savant.contracts.document import seal
 from savant.contracts.errors import RefusedInput, UsageError
@@ -52,12 +56,42 @@ id = "lint"
 command = ["ruff", "check", "with space"]
 report = "out/report.xml"
 
+[[check]]
+id = "part"
+command = "python -m pytest"
+directory = "parts/one"
+rule = "must-fix"
+must_fix = ["tests/test_a.py::TestA::test_b[x::1]", "part:tests.test_a::test_c"]
+repeats = 2
+max_output_bytes = 1000
+max_result_bytes = 2000
+
+[[check]]
+id = "types"
+command = "checker --sarif"
+format = "sarif"
+rule = "no-new"
+
+[[excuse]]
+id = "slow-disk"
+check = "unit"
+names = ["tests.io::*", "tests.disk::test_sync"]
+reason = "The disk of the build machine is slow."
+expires = 2030-06-01
+
+[[excuse]]
+id = "old"
+check = "lint"
+names = ["*"]
+reason = "It never worked."
+
 [[normaliser]]
 id = "fmt"
 command = "ruff format ."
 patterns = ["*.pyi", "*.py"]
 """
 MINIMAL = b'domain = "d"\n'
+CHECK = "domain = 'd'\n[[check]]\nid = 'b'\ncommand = 'x'\n"
 
 
 def test_everything_that_a_project_may_write_is_read() -> None:
@@ -70,15 +104,40 @@ def test_everything_that_a_project_may_write_is_read() -> None:
     )
     assert config.call == CallLimit(tokens_in=300, tokens_out=40)
     assert read_config(MINIMAL).call == DEFAULT_CALL
-    unit, lint = config.checks
+    unit, lint, part, types = config.checks
     assert (unit.id, unit.rule, unit.required, unit.timeout_ms) == ("unit", "all-pass", False, 9_000)
     assert unit.argv == ("pytest", "-q", f"--junit-xml={JUNIT_REPORT}")
     assert (unit.result_format, unit.report_path) == ("junit", JUNIT_REPORT)
     assert (lint.argv, lint.rule, lint.required) == (("ruff", "check", "with space"), "no-regression", True)
     assert (lint.result_format, lint.report_path) == ("junit", "out/report.xml")
+    assert (part.directory, part.report_path) == ("parts/one", f"parts/one/{JUNIT_REPORT}")
+    assert part.argv[-1] == f"--junit-xml={JUNIT_REPORT}"
+    assert (part.rule, part.repeats, part.max_capture_bytes, part.max_bundle_bytes) == ("must-fix", 2, 1_000, 2_000)
+    assert set(part.must_fix) == {
+        check_name("part", "tests.test_a.TestA", "test_b[x::1]"),
+        "part:tests.test_a::test_c",
+    }
+    assert (types.result_format, types.report_path, types.rule) == ("sarif", None, "no-new")
+    assert (unit.max_capture_bytes, types.max_capture_bytes) == (MAX_CAPTURE_BYTES, MAX_REPORT_CAPTURE_BYTES)
+    assert (unit.directory, unit.repeats, unit.must_fix, unit.max_bundle_bytes) == (None, 0, (), MAX_BUNDLE_BYTES)
+    slow, old = config.excuses
+    assert (slow.id, slow.evaluator, slow.expires) == ("slow-disk", "unit", "2030-06-01")
+    assert (slow.checks, slow.reason) == (
+        ("tests.disk::test_sync", "tests.io::*"),
+        "The disk of the build machine is slow.",
+    )
+    assert (old.checks, old.expires) == (("*",), None)
     (fmt,) = config.normalisers
     assert (fmt.argv, fmt.patterns, fmt.timeout_ms) == (("ruff", "format", "."), ("*.py", "*.pyi"), 120_000)
-    verify_policy(evaluator_policy(config, ()))
+    verify_policy(evaluator_policy(config, (), as_of="2029-01-01"))
+
+
+def test_the_day_counts_only_where_an_excuse_can_end() -> None:
+    """So the session of a project without such an excuse is the same on every day."""
+    lasting = read_config(FULL.replace("expires = 2030-06-01", "").encode())
+    assert evaluator_policy(lasting, (), as_of="2029-01-01") == evaluator_policy(lasting, (), as_of="2031-01-01")
+    assert evaluator_policy(lasting, (), as_of="2029-01-01").as_of is None
+    assert evaluator_policy(read_config(FULL.encode()), (), as_of="2029-01-01").as_of == "2029-01-01"
 
 
 def test_the_least_is_a_domain() -> None:
@@ -116,6 +175,25 @@ def test_the_least_is_a_domain() -> None:
         ('domain = "d"\n[[check]]\nid = "a"\ncommand = "x"\n[[check]]\nid = "a"\ncommand = "y"', "check.1.id"),
         ('domain = "d"\n[[check]]\nid = "scope"\ncommand = "x"', "check.0.id"),
         ('domain = "d"\n[[check]]\nid = "forbidden-paths"\ncommand = "x"', "check.0.id"),
+        ('domain = "d"\n[[check]]\nid = "a"\ncommand = "x"\ndirectory = "/usr"', "check.0.directory"),
+        ('domain = "d"\n[[check]]\nid = "a"\ncommand = "x"\nformat = "xml"', "check.0.format"),
+        ('domain = "d"\n[[check]]\nid = "a"\ncommand = "x"\nformat = "junit"', "check.0"),
+        ('domain = "d"\n[[check]]\nid = "a"\ncommand = "x"\nrule = "must-fix"', "check.0"),
+        ('domain = "d"\n[[check]]\nid = "a"\ncommand = "pytest"\nmust_fix = ["b"]', "check.0"),
+        ('domain = "d"\n[[check]]\nid = "a"\ncommand = "x"\nrule = "must-fix"\nmust_fix = ["b"]', "check.0"),
+        ('domain = "d"\n[[check]]\nid = "a"\ncommand = "x"\nrepeats = 21', "check.0.repeats"),
+        ('domain = "d"\n[[check]]\nid = "a"\ncommand = "x"\nmax_result_bytes = 0', "check.0.max_result_bytes"),
+        ('domain = "d"\n[[excuse]]\nid = "a"\ncheck = "b"\nnames = ["*"]\nreason = "r"', "excuse.0.check"),
+        (f"{CHECK}[[excuse]]\nid = 'a'\ncheck = 'b'\nnames = []\nreason = 'r'", "excuse.0.names"),
+        (f"{CHECK}[[excuse]]\nid = 'a'\ncheck = 'b'\nnames = ['*']\nreason = ''", "excuse.0.reason"),
+        (
+            f"{CHECK}[[excuse]]\nid = 'a'\ncheck = 'b'\nnames = ['*']\nreason = 'r'\nexpires = '2030-02-31'",
+            "excuse.0.expires",
+        ),
+        (
+            CHECK + "[[excuse]]\nid = 'a'\ncheck = 'b'\nnames = ['*']\nreason = 'r'\n" * 2,
+            "excuse.1.id",
+        ),
         ('domain = "d"\n[[normaliser]]\nid = "a"\ncommand = "x"\npatterns = ["a\\\\b"]', "normaliser.0.patterns.0"),
         ('domain = "d"\n[[normaliser]]\nid = "a"\ncommand = "\'"', "normaliser.0.command"),
         (
@@ -184,6 +262,39 @@ def test_pytest_is_asked_for_a_report(argv: tuple[str, ...], report: str | None)
     assert made.argv[: len(argv)] == argv
 
 
+@pytest.mark.parametrize(
+    ("report", "expected"), [("out.xml", "junit"), ("out.sarif", "sarif"), ("a/out.tap", "tap"), (None, "exit-status")]
+)
+def test_a_report_is_read_as_its_name_says(report: str | None, expected: str) -> None:
+    """Whoever names the format is believed instead."""
+    assert check_config("tool", rule="no-new", report_path=report).result_format == expected
+    assert check_config("tool", rule="no-new", report_path=report, result_format="tap").result_format == "tap"
+
+
+def test_pytest_may_be_judged_by_its_exit_status() -> None:
+    """Where its owner says so, it is asked for no report."""
+    made = check_config("pytest -q", rule="all-pass", result_format="exit-status")
+    assert (made.argv, made.report_path, made.result_format) == (("pytest", "-q"), None, "exit-status")
+
+
+@pytest.mark.parametrize(
+    ("told", "name"),
+    [
+        ("unit", "unit"),
+        ("a b", check_name("unit", "a b")),
+        ("tests/test_a.py::test_b", "unit:tests.test_a::test_b"),
+        ("test_a.py::TestA::test_b", "unit:test_a.TestA::test_b"),
+        ("unit:test_a::test_b", "unit:test_a::test_b"),
+        ("test_a.py::test_b[a/b.py::1]", check_name("unit", "test_a", "test_b[a/b.py::1]")),
+        ("test_a.py", "unit:test_a.py"),
+        ("E501::src/a.py#0123456789ab", check_name("unit", "E501", "src/a.py#0123456789ab")),
+    ],
+)
+def test_what_must_be_fixed_is_named_as_its_tool_does(told: str, name: str) -> None:
+    """A node id of pytest, or the name that a check has in the output, with or without that of the command."""
+    assert check_config("pytest", rule="must-fix", id_="unit", must_fix=[told]).must_fix == (name,)
+
+
 def test_a_command_is_split_without_a_shell() -> None:
     """Quotes group; nothing is expanded; an empty or open one is a usage error."""
     assert split_command("a 'b c' $HOME \"d\" | e") == ("a", "b c", "$HOME", "d", "|", "e")
@@ -195,10 +306,10 @@ def test_a_command_is_split_without_a_shell() -> None:
 
 
 def test_the_scope_check_always_runs() -> None:
-    """With forbidden paths there is a second built-in; neither can be taken away."""
-    assert [c.id for c in built_in_checks(())] == ["scope"]
-    assert tuple(c.id for c in built_in_checks(("b", "a"))) == BUILT_IN
-    assert built_in_checks(("b", "a"))[1].patterns == ("a", "b")
+    """So does custody; with forbidden paths there is a third built-in. None of them can be taken away."""
+    assert [c.id for c in built_in_checks(())] == ["scope", "custody"]
+    assert {c.id for c in built_in_checks(("b", "a"))} == set(BUILT_IN)
+    assert built_in_checks(("b", "a"))[2].patterns == ("a", "b")
 
 
 def test_what_a_person_adds_only_tightens() -> None:

@@ -1,0 +1,318 @@
+"""Measuring one evaluator: its commands on base and candidate, or a built-in on the change, compared to one result.
+
+What a command sees of the candidate is what is judged in its place (:mod:`evaluator.custody`). Where the plan declares
+that it changes what judges, the candidate is measured as it is too: a check that fails only under the base's rules does
+not count then, and a person is asked about it at admission. The base is measured once per run, and, where the candidate
+brings new tests, once more with them laid over it, to show which of them failed there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cached_property
+from types import MappingProxyType
+from typing import Final, TypeAlias
+
+import msgspec
+from msgspec.structs import replace
+
+from evaluator.checks.command import FORMATS, Measured, measure_command, unavailable
+from evaluator.checks.custody import check_custody
+from evaluator.checks.place import CommandHost
+from evaluator.checks.scope import check_forbidden_paths, check_scope
+from evaluator.compare import DECLARED, Case, Compared, Terms, compare, repeated, result_checks
+from evaluator.compose import MAX_SOURCE_CHARACTERS
+from evaluator.custody import Held, hold, undeclared
+from evaluator.documents import Descriptor, EvaluatorConfig, EvaluatorKind, Input, Policy, Result
+from evaluator.excuses import ended, excuse_of
+from evaluator.findings import check_name
+from providerport.port import BaseReader
+from runner.content import CandidateTree
+from runner.documents import Candidate, CandidateOperation
+from runner.documents import Receipt as RunnerReceipt
+from runner.shortfall import shortfall
+from runner.snapshot import BaseSnapshot
+from savant.contracts.canonical import encode_struct
+from savant.contracts.containment import Containment, Demand, weakest
+from savant.contracts.digest import digest
+from savant.contracts.document import Sealed, seal
+from savant.contracts.errors import RefusedInput, SavantError
+from savant.contracts.scalars import as_set
+from savant.process.identity import executable_digest
+from synthesis.documents import Attempt, IntendedChange, Limitation, Plan
+
+VERSION: Final = "2"
+MAX_DETAIL: Final = 2_000
+BaseResults: TypeAlias = dict[str, Measured]
+"""What the base gave, by evaluator configuration and tree; kept for one run."""
+
+
+class EvaluationInputs(msgspec.Struct, frozen=True, kw_only=True, dict=True):
+    """What is evaluated, and by which precommitted rules.
+
+    :param obligations: proof obligations with the evaluator that discharges each; None where no check can.
+    :param amendment: what the plan's promise was widened by before the seal.
+    """
+
+    session_digest: str
+    attempt: Sealed[Attempt]
+    plan: Sealed[Plan]
+    runner_receipt: Sealed[RunnerReceipt]
+    candidate: Sealed[Candidate]
+    policy: Sealed[Policy]
+    snapshot: BaseSnapshot
+    tree: CandidateTree
+    obligations: Mapping[str, str | None]
+    amendment: tuple[IntendedChange, ...] = ()
+
+    @property
+    def operations(self) -> tuple[CandidateOperation, ...]:
+        """What the candidate changes."""
+        return self.candidate.document.operations
+
+    @cached_property
+    def held(self) -> Held:
+        """What is judged in the candidate's place. Errors as reading a tree."""
+        return hold(self.policy.document.custody, self.snapshot, self.tree, self.operations)
+
+    @cached_property
+    def undeclared(self) -> tuple[str, ...]:
+        """The changed paths of custody that the plan does not declare."""
+        return undeclared(self.held.kept, self.operations, self.plan.document)
+
+    @property
+    def is_declared(self) -> bool:
+        """Whether the candidate changes what judges, and the plan declares all of it."""
+        return bool(self.held.kept) and not self.undeclared
+
+
+class Measurement(msgspec.Struct, frozen=True):
+    """One evaluator's documents, and what is to be known of how they were made."""
+
+    config: EvaluatorConfig
+    descriptor: Sealed[Descriptor]
+    input: Sealed[Input]
+    result: Sealed[Result]
+    cleaned: bool
+    materialised: bool
+    containment: Containment | None
+
+
+BuiltIn: TypeAlias = Callable[[EvaluatorConfig, EvaluationInputs], Case]
+
+BUILT_IN: Final[Mapping[EvaluatorKind, BuiltIn]] = MappingProxyType(
+    {
+        "scope": lambda config, inputs: check_scope(config, inputs.operations, inputs.plan.document, inputs.amendment),
+        "forbidden-paths": lambda config, inputs: check_forbidden_paths(config, inputs.operations),
+        "custody": lambda config, inputs: check_custody(config, inputs.held.kept, inputs.undeclared),
+    }
+)
+"""The evaluators that look at the change itself."""
+
+
+class _Seen(msgspec.Struct, frozen=True):
+    """What one evaluator saw: the base, the candidate, and what the two come to."""
+
+    measured: Measured
+    base: Measured | None
+    compared: tuple[Compared, ...]
+    outcome_is_broken: bool
+    containment: Containment | None
+
+    @property
+    def cleaned(self) -> bool:
+        return self.measured.cleaned and (self.base is None or self.base.cleaned)
+
+
+def measure(
+    config: EvaluatorConfig, inputs: EvaluationInputs, host: CommandHost, base_results: BaseResults
+) -> Measurement:
+    """The result of one evaluator. Raises only for our own bugs, and as reading a tree does."""
+    descriptor = seal(_descriptor(config, host))
+    is_command = config.evaluator == "command"
+    compares = is_command and config.rule != "all-pass"
+    candidate = inputs.candidate.document
+    given = seal(
+        Input(
+            evaluator=config.id,
+            session_digest=inputs.session_digest,
+            attempt_digest=inputs.attempt.digest,
+            candidate_digest=inputs.candidate.digest,
+            policy_digest=inputs.policy.digest,
+            base_commit=candidate.base_commit,
+            base_manifest_digest=candidate.input_digest,
+            final_digest=candidate.final_digest,
+            judged_digest=inputs.held.digest if is_command else candidate.final_digest,
+            restored=as_set(inputs.held.kept if is_command else ()),
+            measures_base=compares,
+            toolchain_digest=host.toolchain.digest() if is_command else None,
+        )
+    )
+    seen = _command(config, inputs, host, base_results) if is_command else _built_in(config, inputs)
+    checks, classes = result_checks(config, seen.compared)
+    result = seal(
+        Result(
+            evaluator=config.id,
+            descriptor_digest=descriptor.digest,
+            input_digest=given.digest,
+            outcome="completed" if seen.outcome_is_broken else seen.measured.outcome,
+            checks=checks,
+            failure_classes=classes,
+            limitations=(
+                *_limitations(config, seen.base, inputs.plan.document, seen.containment, host.demand(config.id)),
+                *_doubts(config, inputs.policy.document, seen.compared),
+            ),
+            detail=seen.measured.problem[:MAX_DETAIL],
+        )
+    )
+    return Measurement(config, descriptor, given, result, seen.cleaned, seen.measured.materialised, seen.containment)
+
+
+def _built_in(config: EvaluatorConfig, inputs: EvaluationInputs) -> _Seen:
+    try:
+        measured = Measured("completed", {config.id: BUILT_IN[config.evaluator](config, inputs)})
+    except RefusedInput as error:
+        measured = unavailable(config, error.message)
+    return _Seen(measured, None, compare(None, measured.cases, Terms(rule=config.rule)), False, None)
+
+
+def _command(config: EvaluatorConfig, inputs: EvaluationInputs, host: CommandHost, base_results: BaseResults) -> _Seen:
+    held, tree = inputs.held, inputs.held.tree
+    compares = config.rule != "all-pass"
+    base = _on_base(config, inputs.snapshot, inputs.snapshot.manifest.digest, host, base_results) if compares else None
+    measured = _run(config, tree, host)
+    seen = [measured.containment, None if base is None else base.containment]
+    before = None if base is None or base.outcome != "completed" else base.cases
+    is_broken = before is not None and measured.started and measured.outcome != "completed"
+    if before is not None and is_broken:
+        # It ran on the base and does not on the candidate: that is a finding about the candidate, told as one.
+        before = {config.id: before[config.id]}
+    terms = _terms(config, inputs)
+    compared = compare(before, measured.cases, terms)
+    for _ in range(config.repeats):
+        if not measured.started or not any(item.counts and item.status == "failed" for item in compared):
+            break
+        again = _run(config, tree, host)
+        seen.append(again.containment)
+        measured = _again(measured, again)
+        compared = compare(before, measured.cases, terms)
+    if any(item.counts for item in compared) and inputs.is_declared:
+        own = _run(config, inputs.tree, host)
+        seen.append(own.containment)
+        measured = replace(measured, cleaned=measured.cleaned and own.cleaned)
+        if own.outcome == "completed":
+            terms = replace(terms, own=own.cases)
+            compared = compare(before, measured.cases, terms)
+    if before is not None and held.with_tests is not None and any(item.comparison == "new" for item in compared):
+        shown = _on_base(config, held.with_tests, held.with_tests_digest, host, base_results)
+        seen.append(shown.containment)
+        compared = compare(before, measured.cases, replace(terms, on_base=shown.cases))
+    return _Seen(measured, base, compared, is_broken, weakest(seen))
+
+
+def _terms(config: EvaluatorConfig, inputs: EvaluationInputs) -> Terms:
+    form = FORMATS.get(config.result_format)
+    policy = inputs.policy.document
+    steps = inputs.plan.document.steps
+    has_custody = bool(policy.custody.tests or policy.custody.gates)
+    return Terms(
+        rule=config.rule,
+        declared=inputs.is_declared or (not has_custody and any(step.declares_gate_changes for step in steps)),
+        must_fix=frozenset(_full_name(config, name) for name in config.must_fix),
+        excuse=lambda name: excuse_of(policy, config.id, name),
+        overall=config.id if form is not None else "",
+        lists_failures=form is not None and form.lists_failures,
+    )
+
+
+def _full_name(config: EvaluatorConfig, name: str) -> str:
+    return name if name.startswith(f"{config.id}:") else check_name(config.id, name)
+
+
+def _run(config: EvaluatorConfig, tree: BaseReader, host: CommandHost) -> Measured:
+    try:
+        return measure_command(config, tree, host)
+    except RefusedInput as error:
+        return unavailable(config, error.message)
+
+
+def _on_base(
+    config: EvaluatorConfig, tree: BaseReader, tree_digest: str, host: CommandHost, base_results: BaseResults
+) -> Measured:
+    key = f"{digest(encode_struct(config))} {tree_digest}"
+    known = base_results.get(key)
+    if known is not None:
+        return known
+    measured = _run(config, tree, host)
+    if measured.outcome == "completed":
+        base_results[key] = measured
+    return measured
+
+
+def _again(first: Measured, again: Measured) -> Measured:
+    """What one evaluator saw on one tree after another run; a run that did not end by itself says nothing more."""
+    return replace(
+        first,
+        cases=repeated(first.cases, again.cases) if again.outcome == "completed" else first.cases,
+        duration_ms=first.duration_ms + again.duration_ms,
+        cleaned=first.cleaned and again.cleaned,
+    )
+
+
+def _doubts(config: EvaluatorConfig, policy: Policy, compared: Iterable[Compared]) -> Iterator[Limitation]:
+    """What keeps the checks of one evaluator from being the whole truth."""
+    source = f"evaluator.{config.id}"[:MAX_SOURCE_CHARACTERS]
+    must_fix = {_full_name(config, name) for name in config.must_fix}
+    for item in compared:
+        text = ""
+        if item.check == config.id:
+            continue
+        if item.comparison == "flaky":
+            text = f"{item.check} is flaky: it passed and failed on the same tree, and decided nothing."
+        elif item.excuse == DECLARED:
+            text = f"{item.check} fails under the base's tests, and does not under the candidate's own."
+        elif item.excuse is not None:
+            text = f"{item.check} failed and is excused by {item.excuse}."
+        elif item.check in must_fix and item.base_status != "failed":
+            text = f"{item.check} had to be fixed, and was not seen to fail on the base."
+        if text:
+            yield Limitation(source=source, text=text, blocking=False)
+    for excuse in ended(policy, config.id):
+        text = f"The excuse {excuse.id} ended on {excuse.expires}: {excuse.reason}"[:MAX_DETAIL]
+        yield Limitation(source=source, text=text, blocking=False)
+
+
+def _limitations(
+    config: EvaluatorConfig, base: Measured | None, plan: Plan, seen: Containment | None, demand: Demand
+) -> Iterator[Limitation]:
+    source = f"evaluator.{config.id}"[:MAX_SOURCE_CHARACTERS]
+    if config.evaluator == "scope" and plan.promise == "none":
+        text = "Nothing was promised before the change was made, so its scope was compared with no promise."
+        yield Limitation(source=source, text=text, blocking=False)
+    if base is not None and base.outcome != "completed":
+        yield Limitation(
+            source=source,
+            text=f"The base was not measured, so the candidate is judged alone: {base.problem}"[:MAX_DETAIL],
+            blocking=False,
+        )
+    less = shortfall(source, f"The commands of {config.id}", seen, demand)
+    if less is not None:
+        yield less
+
+
+def _descriptor(config: EvaluatorConfig, host: CommandHost) -> Descriptor:
+    executable = None
+    if config.evaluator == "command":
+        try:
+            executable = executable_digest(host.toolchain.resolve(config.argv[0]))
+        except SavantError:
+            executable = None
+    return Descriptor(
+        evaluator=config.id,
+        evaluator_kind=config.evaluator,
+        version=VERSION,
+        config_digest=digest(encode_struct(config)),
+        executable_digest=executable,
+        deterministic=config.evaluator != "command",
+        limitations=(),
+    )
