@@ -53,11 +53,13 @@ def compose_request(
     scope: tuple[ScopeEntry, ...],
     *,
     requester: str,
+    custody: tuple[str, ...] = (),
     owners: tuple[Owned, ...] = (),
     as_of: str | None = None,
 ) -> Sealed[Request]:
     """The admission request of a chain; its scope is the difference of the base and sealed manifests.
 
+    :param custody: the changed paths that judge, a set, see :func:`evaluator.custody.custody_paths`.
     :param owners: the changed paths by their owners at the base, see :func:`admission.owners.owned_paths`.
     :param as_of: the day on which exceptions are judged; left out of the request where none can end.
     """
@@ -79,7 +81,7 @@ def compose_request(
             change_digest=candidate.change_digest,
             final_digest=candidate.final_digest,
             scope=scope,
-            custody=(),
+            custody=custody,
             owners=owners,
             promise=promise_of(chain.plan.document),
             amendment=chain.amendment,

@@ -10,11 +10,14 @@ from admission.compose import Chain, compose_receipt, compose_request
 from admission.decide import VerifiedAcknowledgement, decide
 from admission.documents import Decision, Owned, Receipt, Request, ScopeEntry
 from admission.scope import derive_scope
+from evaluator.custody import custody_paths
+from evaluator.documents import Custody
 from runner.content import CandidateTree, change_set_of
 from runner.documents import Candidate, CandidateOperation, ChangeSet, FileState
 from runner.snapshot import BaseSnapshot
 from savant.contracts.document import Sealed, seal
 from savant.contracts.errors import SavantError
+from savant.contracts.scalars import as_set
 from savant.files.paths import to_raw
 from savant.store.port import ObjectStore
 
@@ -33,10 +36,15 @@ class Recomputed(msgspec.Struct, frozen=True):
     change_set: ChangeSet | None
     final_digest: str | None
     scope: tuple[ScopeEntry, ...]
+    custody: tuple[str, ...]
+    """The changed paths that judge, a set."""
 
 
-def recompute(snapshot: BaseSnapshot, candidate: Candidate, store: ObjectStore) -> Recomputed:
-    """The change set, final digest and scope of a candidate, from the base's objects and the stored blobs."""
+def recompute(snapshot: BaseSnapshot, candidate: Candidate, store: ObjectStore, custody: Custody) -> Recomputed:
+    """The change set, final digest and scope of a candidate, from the base's objects and the stored blobs.
+
+    :param custody: which files judge, by the evaluator policy of the session.
+    """
     try:
         tree = CandidateTree(snapshot, candidate, store)
 
@@ -47,9 +55,10 @@ def recompute(snapshot: BaseSnapshot, candidate: Candidate, store: ObjectStore) 
             return tree.read(to_raw(operation.path))
 
         scope = derive_scope(candidate.operations, before, after)
+        judging = as_set(custody_paths(custody, candidate.operations, before, after))
     except SavantError:
-        return Recomputed(None, None, ())
-    return Recomputed(change_set_of(candidate), tree.manifest.digest, scope)
+        return Recomputed(None, None, (), ())
+    return Recomputed(change_set_of(candidate), tree.manifest.digest, scope, judging)
 
 
 def admit(
@@ -68,6 +77,8 @@ def admit(
     :param as_of: the day on which exceptions are judged; it counts only where one can end.
     """
     composed = chain(recomputed)
-    request = compose_request(composed, recomputed.scope, requester=requester, owners=owners, as_of=as_of)
+    request = compose_request(
+        composed, recomputed.scope, requester=requester, custody=recomputed.custody, owners=owners, as_of=as_of
+    )
     decision = seal(decide(request, composed.policy, acknowledgements))
     return Admission(request, decision, compose_receipt(request, decision))

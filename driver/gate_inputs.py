@@ -11,8 +11,10 @@ from admission.documents import Decision, Request
 from admission.facts import can_expire
 from admission.owners import owned_paths
 from admission.scope import derive_scope
+from driver.config import evaluator_policy
 from driver.gate import Match, Question, explains
 from driver.prepare import owners_at, people_at, read_rules
+from evaluator.custody import custody_paths
 from runner.change import change_set, operations
 from runner.content import change_set_of
 from runner.documents import Candidate, CandidateOperation, ChangeSet, FileState
@@ -20,6 +22,7 @@ from runner.snapshot import BaseSnapshot
 from savant.contracts.document import digest_of, kind_of, seal
 from savant.contracts.envelope import parse_envelope
 from savant.contracts.registry import Registry
+from savant.contracts.scalars import as_set
 from savant.files.paths import to_raw
 from savant.ledger.record import Bodies, accept_body, parse_statement
 from savant.repository.manifest import diff
@@ -76,6 +79,7 @@ def judge_again(
 
     scope = derive_scope(moved_operations, before, after)
     policy = question.policy.document
+    judged_by = evaluator_policy(read_rules(base).config, ())
     moved = structs.replace(
         request,
         policy_digest=question.policy.digest,
@@ -83,6 +87,7 @@ def judge_again(
         input_digest=question.base_digest,
         final_digest=question.head_digest,
         scope=scope,
+        custody=as_set(custody_paths(judged_by.custody, moved_operations, before, after)),
         owners=owned_paths(scope, owners_at(base, policy), people_at(base), request.requester),
         as_of=(as_of or request.as_of) if can_expire(policy) else None,
     )

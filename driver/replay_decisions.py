@@ -25,6 +25,7 @@ from driver.governed import evidence_of_obligations
 from driver.prepare import owners_at, people_at
 from driver.replay_evidence import Evidence, differs, not_shown, verify_same
 from evaluator.compose import CompositionFailure, compose
+from evaluator.custody import custody_paths
 from evaluator.dispositions import check_receipt as check_evaluation_receipt
 from evaluator.documents import Policy as EvaluatorPolicy
 from evaluator.documents import Receipt as EvaluationReceipt
@@ -36,6 +37,7 @@ from runner.dispositions import check_receipt as check_runner_receipt
 from runner.documents import Candidate, CandidateOperation, ChangeSet, FileState, Snapshot
 from runner.documents import Receipt as RunnerReceipt
 from savant.contracts.document import Sealed, digest_of, seal
+from savant.contracts.scalars import as_set
 from savant.files.paths import to_raw
 from savant.identity.documents import Closure, Task
 from synthesis.documents import Evaluation, Plan
@@ -183,12 +185,14 @@ def _request(evidence: Evidence, request: AdmissionRequest) -> Sealed[AdmissionR
         return tree.read(to_raw(operation.path))
 
     scope = derive_scope(candidate.operations, before, after)
-    recomputed = Recomputed(evidence.changes(candidate), tree.manifest.digest, scope)
+    judged_by = evidence.one(EvaluatorPolicy, evidence.session.document.evaluator_policy_digest).document
+    custody = as_set(custody_paths(judged_by.custody, candidate.operations, before, after))
+    recomputed = Recomputed(evidence.changes(candidate), tree.manifest.digest, scope, custody)
     requester = evidence.one(Task, evidence.session.document.task_digest).document.requester
     policy = evidence.one(AdmissionPolicy, request.policy_digest).document
     owners = owned_paths(scope, owners_at(base, policy), people_at(base), requester)
     chain = chain_of(evidence.history, base, recomputed, request)
-    return compose_request(chain, scope, requester=requester, owners=owners, as_of=request.as_of)
+    return compose_request(chain, scope, requester=requester, custody=custody, owners=owners, as_of=request.as_of)
 
 
 def applications_agree(evidence: Evidence) -> str:

@@ -138,15 +138,19 @@ def decide_again(bench: Workbench, history: RunHistory, as_of: str | None = None
     from driver.admit import recompute
     from driver.chain import acknowledgements_of, chain_of
     from driver.prepare import owners_at, people_at
+    from evaluator.documents import Policy as EvaluatorPolicy
     from runner.documents import Candidate
     from runner.snapshot import BaseSnapshot
     from savant.ledger.ed25519 import Ed25519Verifier
+    from synthesis.documents import Session
 
     request = history.need(Request).document
     candidate = history.by_digest(Candidate, request.candidate_digest)
     snapshot = BaseSnapshot.take(bench.repository, candidate.document.base_commit, cache=bench.cache)
     verifier, people = Ed25519Verifier(), people_at(snapshot)
-    recomputed = recompute(snapshot, candidate.document, bench.store)
+    session = history.by_digest(Session, request.session_digest).document
+    custody = history.by_digest(EvaluatorPolicy, session.evaluator_policy_digest).document.custody
+    recomputed = recompute(snapshot, candidate.document, bench.store, custody)
     owners = owners_at(snapshot, history.by_digest(Policy, request.policy_digest).document)
     owned = owned_paths(recomputed.scope, owners, people, request.requester)
 

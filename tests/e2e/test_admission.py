@@ -224,3 +224,18 @@ def test_a_promise_is_not_widened_over_the_rules_or_the_task(shop: Shop) -> None
         ended = shop.run("Change it", *beside("README.txt", *paths), *once, *more)
         assert (ended.json["disposition"], ended.json["reason"]) == ("terminal-failure", "replan-budget-exhausted")
         assert shop.savant("replay", ended.json["run"]).code == 0
+
+
+def test_a_declared_change_of_what_judges_is_asked_about(shop: Shop) -> None:
+    """By the rule that asks about tests, else by custody; a new test is free."""
+    shop.write("tests/test_shop.py", "def test_shop(): pass\n")
+    shop.commit("tests")
+    edit = "/bin/sh -c 'echo \"# looser\" >> tests/test_shop.py'"
+    assert change(shop, recipe=edit).json["conditions"] == ["existing-tests"]
+    shop.write(".savant/policy.toml", "")
+    shop.commit("no rule asks")
+    ended = change(shop, recipe=edit)
+    assert ended.json["conditions"] == ["custody"]
+    (condition,) = admitted(shop, ended.json["run"])["conditions"]
+    assert condition["paths"] == ["tests/test_shop.py"]
+    assert change(shop, recipe="/bin/cp README.txt tests/test_new.py").json["disposition"] == "admitted"
