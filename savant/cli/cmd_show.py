@@ -224,7 +224,17 @@ def summary(history: RunHistory) -> dict[str, Any]:
             "outcome": decision.document.outcome,
             "reasons": [{"code": r.code, "path": r.path, "detail": r.detail} for r in decision.document.reasons],
             "conditions": [
-                {"id": c.id, "reason": c.reason, "paths": list(c.paths)} for c in decision.document.conditions
+                {
+                    "id": c.id,
+                    "reason": c.reason,
+                    "paths": list(c.paths),
+                    "reviewers": None if c.reviewers is None else list(c.reviewers),
+                }
+                for c in decision.document.conditions
+            ],
+            "observed": [
+                {"rule": o.rule, "enforcement": o.enforcement, "paths": list(o.paths)}
+                for o in decision.document.observed
             ],
             "acknowledged": [
                 {"condition": a.condition, "by": a.by, "is_requester": a.is_requester}

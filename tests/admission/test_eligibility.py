@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
-from admission.documents import PathRule
+from admission.documents import Exemption, Extends, PathRule, Policy, Staged
 from admission.eligibility import is_covered, judge_promise
 from admission.policy import starter_policy
 from savant.contracts.scalars import as_set
@@ -75,6 +75,32 @@ def test_a_rule_about_some_kinds_refuses_only_a_promise_of_nothing_else() -> Non
     assert judge_promise(plan(("docs/a.md", ("modify",))), policy) == ()
     assert judge_promise(plan(("docs/a.md", ("create", "modify"))), policy) == ()
     assert [r.rule for r in judge_promise(plan(("docs/a.md", ("create",))), policy)] == ["own"]
+
+
+def test_a_rule_that_is_staged_or_excepted_refuses_nothing_for_certain() -> None:
+    """Admission decides it, when there is a candidate; another rule and another exception change nothing."""
+
+    def found(rule: PathRule, policy: Policy) -> list[str]:
+        made = structs.replace(policy, refuse=(rule,))
+        return [reason.rule for reason in judge_promise(plan(("docs/a.md", ("modify",))), made)]
+
+    rule = PathRule(id="own", patterns=("docs/**",), operations=(), reason="r", enforcement="enforce")
+    once = Exemption(id="e", rule="own", patterns=("docs/a.md",), reason="r", expires="2026-01-01")
+    assert found(rule, starter_policy()) == ["own"]
+    assert found(structs.replace(rule, enforcement="warn"), starter_policy()) == []
+    assert found(rule, structs.replace(starter_policy(), exceptions=(once,))) == []
+    other = structs.replace(once, rule="new-links")
+    assert found(rule, structs.replace(starter_policy(), exceptions=(other,))) == ["own"]
+
+
+def test_the_floor_allows_too_or_nobody_does() -> None:
+    """A single path outside its list is certainly refused, unless the rule is staged."""
+    floor = Extends(bundle=".savant/f.toml", bundle_digest="blake3:" + "0" * 64, rules=(), allow=("src/**",))
+    policy = structs.replace(starter_policy(), extends=floor)
+    promise = plan(("src/a.py", ("modify",)), ("docs/a.md", ("modify",)))
+    assert [reason.code for reason in judge_promise(promise, policy)] == ["admission.scope.outside-policy"]
+    staged = structs.replace(policy, staged=(Staged(rule="allow", enforcement="audit"),))
+    assert judge_promise(promise, staged) == ()
 
 
 def test_one_path_that_the_policy_does_not_allow_is_refused() -> None:
