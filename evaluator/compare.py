@@ -97,19 +97,21 @@ def compare(base: Mapping[str, Case] | None, candidate: Mapping[str, Case], term
 
     :param base: None when the base was not measured; then nothing is compared.
     """
-    absent = Case("passed") if terms.lists_failures else None
-    names: list[str] = sorted({*candidate, *(base or {}), *terms.must_fix})
+    own = candidate.get(terms.overall)
+    has_looked = terms.lists_failures and (own is None or own.status != "unavailable")
+    before = base or {}
+    names: list[str] = sorted({*candidate, *before, *terms.must_fix})
     compared = [
         _one(
             name,
-            None if base is None else base.get(name),
-            candidate.get(name, absent if base is not None and name in base else None),
+            before.get(name),
+            candidate.get(name, Case("passed") if has_looked else None),
             terms,
             base is not None,
         )
         for name in names
     ]
-    return tuple(_overall(item, compared) if item.check == terms.overall else item for item in compared)
+    return tuple(_overall(item, compared, before, terms) if item.check == terms.overall else item for item in compared)
 
 
 def _one(name: str, before: Case | None, after: Case | None, terms: Terms, measured: bool) -> Compared:
@@ -132,7 +134,8 @@ def _one(name: str, before: Case | None, after: Case | None, terms: Terms, measu
     counts = comparison == "regressed" or (after.status in _BAD and not is_known)
     if must_fix:
         return Compared(name, after.status, base_status, comparison, after.findings, after.status != "passed")
-    excuse = (terms.excuse(name) or _declared(name, terms)) if counts else None
+    excuse = terms.excuse(name) if counts and after.status == "failed" else None
+    excuse = excuse or (_declared(name, terms) if counts else None)
     return Compared(name, after.status, base_status, comparison, after.findings, counts and excuse is None, excuse)
 
 
@@ -154,15 +157,30 @@ def _comparison(before: CheckStatus | None, after: CheckStatus) -> Comparison | 
     return None
 
 
-def _overall(overall: Compared, compared: Iterable[Compared]) -> Compared:
-    """A command's own check, when cases explain why it failed: it counts if one of them does, and is what they are."""
-    failed = [item for item in compared if item.check != overall.check and item.status in _BAD]
-    if overall.status != "failed" or not failed or any(item.counts for item in failed):
+def _overall(overall: Compared, compared: Iterable[Compared], base: Mapping[str, Case], terms: Terms) -> Compared:
+    """A command's own check: where cases of it failed it is what they are, and counts if one of them does.
+
+    A linter that fails in another way than on the base, or with nothing to show for it where it had before, has not
+    looked as it did there: that it was red before excuses nothing.
+    """
+    if overall.status != "failed" or overall.check in terms.must_fix:
         return overall
-    excuses = sorted(item.excuse for item in failed if item.excuse is not None)
+    failed = [item for item in compared if item.check != overall.check and item.status in _BAD]
+    if terms.lists_failures and overall.comparison == "still-failing":
+        had = any(case.status == "failed" for name, case in base.items() if name != overall.check)
+        if (had and not failed) or _said(overall.findings) != _said(base[overall.check].findings):
+            excuse = terms.excuse(overall.check)
+            return replace(overall, comparison=None, counts=excuse is None, excuse=excuse)
+    if not failed or any(item.counts for item in failed):
+        return overall
     if any(item.comparison == "flaky" for item in failed):
         return replace(overall, comparison="flaky", counts=False)
-    return replace(overall, counts=False, excuse=excuses[0] if excuses else None)
+    excuses = sorted(item.excuse for item in failed if item.excuse is not None)
+    return replace(overall, counts=False, excuse=excuses[0]) if excuses else overall
+
+
+def _said(findings: Iterable[Finding]) -> tuple[str, ...]:
+    return tuple(finding.message for finding in findings)
 
 
 def repeated(first: Mapping[str, Case], again: Mapping[str, Case]) -> dict[str, Case]:

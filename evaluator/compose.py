@@ -17,7 +17,9 @@ from typing import Final
 import msgspec
 from msgspec.structs import replace
 
+from evaluator.compare import DECLARED
 from evaluator.documents import EvaluatorConfig, Policy, Result
+from evaluator.excuses import holds
 from evaluator.findings import bound, size_of
 from evaluator.policy import SEVERITY, recommendation_of
 from savant.contracts.scalars import as_set
@@ -50,7 +52,7 @@ def compose(
     """
     configs = {config.id: config for config in policy.evaluators}
     by_id = {result.evaluator: result for result in results}
-    failure = _contradiction(configs, results) or _not_run(configs, by_id)
+    failure = _contradiction(policy, configs, results) or _not_run(configs, by_id)
     if failure is not None:
         return failure
     ordered = [by_id[id_] for id_ in configs if id_ in by_id]
@@ -82,7 +84,9 @@ def compose(
     return evaluation
 
 
-def _contradiction(configs: Mapping[str, EvaluatorConfig], results: Sequence[Result]) -> CompositionFailure | None:
+def _contradiction(
+    policy: Policy, configs: Mapping[str, EvaluatorConfig], results: Sequence[Result]
+) -> CompositionFailure | None:
     """What makes the results no evidence at all: not the policy's, or not of one mind."""
     seen: set[str] = set()
     names: set[str] = set()
@@ -101,7 +105,20 @@ def _contradiction(configs: Mapping[str, EvaluatorConfig], results: Sequence[Res
                 return CompositionFailure(
                     "evaluator.foreign-check", f"The check {check.check} is not one of {config.id}.", False
                 )
+            if not _is_founded(check, config, policy):
+                return CompositionFailure(
+                    "evaluator.unfounded-check", f"Nothing says why {check.check} should not count.", False
+                )
     return None
+
+
+def _is_founded(check: Check, config: EvaluatorConfig, policy: Policy) -> bool:
+    """Whether what keeps a check from counting is possible: an excuse that holds, having been run more than once."""
+    excuses = {
+        DECLARED,
+        *(item.id for item in policy.excuses if item.evaluator == config.id and holds(item, policy.as_of)),
+    }
+    return (check.excuse is None or check.excuse in excuses) and (check.comparison != "flaky" or config.repeats > 0)
 
 
 def _not_run(configs: Mapping[str, EvaluatorConfig], by_id: Mapping[str, Result]) -> CompositionFailure | None:

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Final
 
+from evaluator.compare import DECLARED
 from evaluator.documents import EvaluatorConfig, Policy
 from evaluator.excuses import may_end
 from savant.contracts.errors import RefusedInput, SavantError
@@ -25,6 +26,11 @@ FLOORS: Final[Mapping[str, Recommendation]] = MappingProxyType(
     {
         "forbidden-fix": "abort",
         "proof-permanently-undischargeable": "abort",
+        "known-failure-match": "retry-generation",
+        "secret-added": "retry-generation",
+        "forbidden-content": "retry-generation",
+        "blob-added": "retry-generation",
+        "companion-missing": "retry-generation",
         "known-failure-concerning": "architect-review",
         "custody-breach": "architect-review",
         "proof-plan-structural": "replan",
@@ -121,6 +127,8 @@ def _excuse_problems(policy: Policy) -> Iterator[str]:
     commands = {config.id for config in policy.evaluators if config.evaluator == "command"}
     if len(set(names)) != len(names):
         yield "two excuses share a name"
+    if DECLARED in names:
+        yield f"the name {DECLARED} is kept for changes that a plan declares"
     for excuse in policy.excuses:
         if excuse.evaluator not in commands:
             yield f"{excuse.id}: only checks of a command can be excused, and {excuse.evaluator} is none"

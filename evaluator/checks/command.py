@@ -16,7 +16,7 @@ from evaluator.checks.place import CheckPlace, CommandHost
 from evaluator.compare import Case
 from evaluator.documents import EvaluatorConfig, EvaluatorOutcome, ResultFormat
 from evaluator.findings import check_name, located_findings, make_finding, normalise_name
-from evaluator.formats.cases import MAX_REPORT_BYTES, TestCase, is_worse
+from evaluator.formats.cases import MAX_REPORT_BYTES, Clean, TestCase, is_worse
 from evaluator.formats.junit import parse_junit
 from evaluator.formats.sarif import parse_sarif
 from evaluator.formats.tap import parse_tap
@@ -43,15 +43,15 @@ class Format(msgspec.Struct, frozen=True):
     """How a report is read; ``lists_failures``: it tells only what failed, so one without a case is a result too."""
 
     title: str
-    parse: Callable[[bytes], tuple[TestCase, ...]]
+    parse: Callable[[bytes, Clean], tuple[TestCase, ...]]
     lists_failures: bool = False
 
 
 FORMATS: Final[Mapping[ResultFormat, Format]] = MappingProxyType(
     {
-        "junit": Format("JUnit", parse_junit),
+        "junit": Format("JUnit", lambda raw, _: parse_junit(raw)),
         "sarif": Format("SARIF", parse_sarif, lists_failures=True),
-        "tap": Format("TAP", parse_tap),
+        "tap": Format("TAP", lambda raw, _: parse_tap(raw)),
     }
 )
 """The formats of a report; a command without one is judged by its exit status."""
@@ -256,7 +256,7 @@ def _told(check: CheckPlace, ended: Ended, paths: frozenset[str]) -> dict[str, C
         if config.report_path is not None:
             with open_root(check.surface) as root:
                 raw = read_file_at(root, to_raw(config.report_path), max_bytes=MAX_REPORT_BYTES)
-        found = form.parse(raw)
+        found = form.parse(raw, check.words)
     except SavantError as error:
         return f"it left no {form.title} report: {check.words(error.message)}"
     if not found and not form.lists_failures:
@@ -268,7 +268,7 @@ def _told(check: CheckPlace, ended: Ended, paths: frozenset[str]) -> dict[str, C
         name = check_name(config.id, *words)
         told[name] = told.get(name, 0) + 1
         if told[name] > 1:
-            name = check_name(config.id, *words, f"#{told[name]}")
+            name = check_name(config.id, *words, f"+{told[name]}")
         findings: tuple[Finding, ...] = ()
         if case.status == "failed":
             findings = (make_finding(name, "failed", check.words(case.message), check.words(case.text), paths=paths),)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Final
+from typing import Final, TypeAlias
 
 import msgspec
 
@@ -15,6 +15,9 @@ MAX_REPORT_BYTES: Final = 32 * 1024 * 1024
 MAX_CASES: Final = 200_000
 MAX_TEXT: Final = 20_000
 MAX_NAME: Final = 1_000
+Clean: TypeAlias = Callable[[str], str]
+"""Takes out of a text what differs from run to run: the places of disposable copies, times."""
+
 _SEVERITY: Final[Mapping[CheckStatus, int]] = MappingProxyType(
     {"unavailable": 3, "failed": 2, "skipped": 1, "passed": 0}
 )

@@ -1,12 +1,14 @@
 """The Test Anything Protocol, versions 12 to 14, read defensively: one case for each test point. Pure.
 
 ``# SKIP`` is skipped; ``# TODO`` is expected to fail and is skipped when it does. Subtests are named after the test
-point that closes them, which is the line that follows them. A plan that does not fit, or a bail out, says
+point that closes them, which is the line that follows them. What stands in a diagnostic block explains the point above
+it and is nothing else, whatever it looks like. A plan that does not fit, a block that nothing ends, or a bail out says
 nothing about the tree and is refused.
 """
 
 from __future__ import annotations
 
+import io
 import re
 from collections.abc import Iterator
 from typing import Final
@@ -23,6 +25,8 @@ INDENT: Final = 4
 _POINT: Final = re.compile(r"^(?P<not>not )?ok\b(?:[ \t]+(?P<number>\d{1,9}))?[ \t]*(?:- )?(?P<rest>.*)$")
 _PLAN: Final = re.compile(r"^1\.\.(?P<count>\d{1,9})[ \t]*(?:#.*)?$")
 _DIRECTIVE: Final = re.compile(r"(?:^|[ \t])#[ \t]*(?P<word>skip|todo)\b", re.IGNORECASE)
+_MESSAGES: Final = frozenset({"message", "error"})
+_FOLDED: Final = frozenset({"|-", "|", ">", ">-"})
 _VERSIONS: Final = frozenset({"12", "13", "14"})
 _VERSION: Final = re.compile(r"^TAP version (?P<version>\d{1,3})[ \t]*$", re.IGNORECASE)
 
@@ -33,6 +37,21 @@ class _Level(msgspec.Struct):
     planned: int | None = None
     seen: int = 0
     points: list[TestCase] = []
+    words: list[str] = []
+    size: int = 0
+
+    def explain(self, text: str) -> None:
+        """A line after a test point that failed is part of its words."""
+        if self.points and self.points[-1].status == "failed" and self.size < MAX_TEXT:
+            self.words.append(text)
+            self.size += len(text) + 1
+
+    def settle(self) -> None:
+        """No more words are said about the last test point."""
+        if self.words:
+            text = "\n".join(self.words)[:MAX_TEXT]
+            self.points[-1] = replace(self.points[-1], text=text, message=_message(self.words)[:MAX_TEXT])
+            self.words, self.size = [], 0
 
 
 class _Reader:
@@ -41,10 +60,17 @@ class _Reader:
     def __init__(self) -> None:
         self.levels = [_Level()]
         self._last: _Level | None = None
+        self._block = ""
 
     def line(self, line: str) -> None:
         """Read one line."""
         text = line.strip()
+        if self._block:
+            if line.rstrip() == self._block:
+                self._block = ""
+            elif self._last is not None and text:
+                self._last.explain(text)
+            return
         if text.lower().startswith("bail out!"):
             raise _refused(f"it bailed out: {text[9:].strip()[:200]}")
         version = _VERSION.match(text)
@@ -58,11 +84,15 @@ class _Reader:
             level = self._level(depth)
             _add(level, self._closed(depth), point)
             self._last = level
+        elif text == "---" and self._last is not None and line.startswith(" "):
+            self._block = line.rstrip()[:-3] + "..."
         elif text and self._last is not None:
-            _explain(self._last.points, text)
+            self._last.explain(text.removeprefix("# "))
 
     def cases(self) -> tuple[TestCase, ...]:
         """Everything that was told."""
+        if self._block:
+            raise _refused("a diagnostic block has no end: it may have been cut off")
         self._fold(1)
         return tuple(_whole(self.levels[0]))
 
@@ -82,6 +112,7 @@ class _Reader:
         """Points of a deeper level that no test point closed belong to the level above, as they are."""
         while len(self.levels) > count:
             inner = self.levels.pop()
+            self.levels[-1].settle()
             self.levels[-1].points.extend(_whole(inner))
 
 
@@ -92,13 +123,14 @@ def parse_tap(raw: bytes) -> tuple[TestCase, ...]:
     """
     check_report("tap", "TAP", raw)
     reader = _Reader()
-    for line in raw.decode("utf-8", "replace").splitlines():
-        reader.line(line)
+    for line in io.BytesIO(raw):
+        reader.line(line.decode("utf-8", "replace").rstrip("\r\n"))
     return reader.cases()
 
 
 def _add(level: _Level, inner: _Level | None, point: re.Match[str]) -> None:
     """Keep a test point, and before it the subtest that it closes."""
+    level.settle()
     level.seen += 1
     number = point["number"]
     if number is not None and int(number) != level.seen:
@@ -116,12 +148,14 @@ def _add(level: _Level, inner: _Level | None, point: re.Match[str]) -> None:
         raise _refused(f"it has more than {MAX_CASES} test points")
 
 
-def _explain(points: list[TestCase], text: str) -> None:
-    """A line after a test point that failed is part of its words."""
-    case = points[-1]
-    if case.status == "failed" and len(case.text) < MAX_TEXT:
-        words = f"{case.text}\n{text.removeprefix('# ')}".lstrip("\n")[:MAX_TEXT]
-        points[-1] = replace(case, text=words, message=case.message or words)
+def _message(words: list[str]) -> str:
+    """The first thing that was said; where a diagnostic block has a message, that."""
+    for word, after in zip(words, [*words[1:], ""], strict=True):
+        key, colon, value = word.partition(":")
+        if colon and key in _MESSAGES:
+            said = (after if value.strip() in _FOLDED else value).strip().strip("'\"")
+            return said or words[0]
+    return words[0]
 
 
 def _plan(level: _Level, count: int) -> None:
@@ -135,6 +169,7 @@ def _whole(level: _Level) -> Iterator[TestCase]:
         raise _refused("it has no plan: it may have been cut off")
     if level.planned != level.seen:
         raise _refused(f"{level.planned} tests were planned and {level.seen} told")
+    level.settle()
     yield from level.points
 
 

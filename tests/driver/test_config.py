@@ -308,7 +308,7 @@ def test_a_command_is_split_without_a_shell() -> None:
 def test_the_scope_check_always_runs() -> None:
     """So does custody; with forbidden paths there is a third built-in. None of them can be taken away."""
     assert [c.id for c in built_in_checks(())] == ["scope", "custody"]
-    assert {c.id for c in built_in_checks(("b", "a"))} == set(BUILT_IN)
+    assert {c.id for c in built_in_checks(("b", "a"))} < set(BUILT_IN)
     assert built_in_checks(("b", "a"))[2].patterns == ("a", "b")
 
 

@@ -72,7 +72,7 @@ def test_each_cell(
 def test_without_a_base_nothing_is_compared(status: str, counts: bool) -> None:
     """Where the base was not measured, the candidate stands alone, under either rule."""
     for rule in ("all-pass", "no-regression"):
-        (one,) = compare(None, side(status), Terms(rule=rule, declared=False))  # type: ignore[arg-type]
+        (one,) = compare(None, side(status), Terms(rule=rule, declared=False))
         assert (one.base_status, one.comparison, one.counts) == (None, None, counts)
 
 
@@ -111,9 +111,9 @@ FLAKY = Case("failed", (finding_of("a"),), failures=1, runs=3)
 def test_a_flaky_check_decides_nothing_alone() -> None:
     """What passed and failed on the candidate is flaky and does not count; what always failed does."""
     for rule in ("all-pass", "no-regression", "no-new"):
-        seen = one(side("passed"), {"a": FLAKY}, Terms(rule=rule))  # type: ignore[arg-type]
+        seen = one(side("passed"), {"a": FLAKY}, Terms(rule=rule))
         assert (seen.status, seen.comparison, seen.counts) == ("failed", "flaky", False)
-        always = one(side("passed"), {"a": Case("failed", (), 3, 3)}, Terms(rule=rule))  # type: ignore[arg-type]
+        always = one(side("passed"), {"a": Case("failed", (), 3, 3)}, Terms(rule=rule))
         assert (always.comparison, always.counts) == ("regressed", True)
 
 
@@ -183,7 +183,7 @@ def test_where_only_failures_are_listed_one_that_is_gone_is_fixed() -> None:
     [
         ({"a": FLAKY}, {}, "flaky", None, False),
         ({"a": Case("failed")}, {}, "regressed", "known", False),
-        ({"a": Case("failed")}, {"a": Case("failed")}, "regressed", None, False),
+        ({"a": Case("failed")}, {"a": Case("failed")}, "regressed", None, True),
         ({"b": Case("failed")}, {}, "regressed", None, True),
         ({}, {}, "regressed", None, True),
     ],
@@ -196,6 +196,59 @@ def test_the_overall_check_is_what_its_cases_are(
     terms = Terms(rule="no-regression", excuse=excuses.get, overall="pytest")
     seen = one({"pytest": Case("passed"), **base}, {"pytest": Case("failed"), **cases}, terms, "pytest")
     assert (seen.comparison, seen.excuse, seen.counts) == (comparison, excuse, counts)
+
+
+def told(status: str, message: str = "exit status 1") -> Case:
+    return Case(status, (finding_of("lint", message=message),) if status == "failed" else ())  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("base", "candidate", "counts"),
+    [
+        ({"lint": told("failed"), "a": told("failed")}, {"lint": told("failed"), "a": told("failed")}, False),
+        ({"lint": told("failed"), "a": told("failed")}, {"lint": told("failed")}, True),
+        ({"lint": told("failed"), "a": told("failed")}, {"lint": told("passed")}, False),
+        ({"lint": told("failed")}, {"lint": told("failed")}, False),
+        (
+            {"lint": told("failed"), "a": told("failed")},
+            {"lint": told("failed", "exit status 2"), "a": told("failed")},
+            True,
+        ),
+    ],
+)
+def test_a_linter_that_broke_is_not_what_it_was(
+    base: dict[str, Case], candidate: dict[str, Case], counts: bool
+) -> None:
+    """One that fails in another way than on the base, or without anything to show for it, did not look."""
+    terms = Terms(rule="no-new", overall="lint", lists_failures=True)
+    assert one(base, candidate, terms, "lint").counts is counts
+    assert not one(base, candidate, Terms(rule="no-new", overall="lint"), "lint").counts
+    excused = Terms(rule="no-new", overall="lint", lists_failures=True, excuse={"lint": "known"}.get)
+    assert one(base, candidate, excused, "lint").excuse == ("known" if counts else None)
+
+
+def test_where_a_linter_did_not_run_nothing_is_fixed() -> None:
+    """What it would have told is not known."""
+    terms = Terms(rule="no-new", overall="lint", lists_failures=True)
+    base = {"lint": Case("failed"), "a": Case("failed")}
+    assert one(base, {"lint": Case("unavailable")}, terms).comparison == "removed"
+    assert one(base, {"lint": Case("passed")}, terms).comparison == "fixed"
+
+
+def test_a_finding_that_must_be_fixed_is_so_when_it_is_gone() -> None:
+    """A linter does not tell what passes, so the name of a finding is enough."""
+    terms = Terms(rule="must-fix", must_fix=frozenset({"a"}), overall="lint", lists_failures=True)
+    assert not one({"a": Case("failed"), "lint": Case("failed")}, {"lint": Case("passed")}, terms).counts
+    assert one({"a": Case("failed"), "lint": Case("failed")}, {"lint": Case("unavailable")}, terms).counts
+
+
+def test_only_a_check_that_failed_is_excused() -> None:
+    """One that did not run, or was skipped, did not fail."""
+    terms = Terms(rule="no-regression", excuse=lambda _: "known")
+    for status in ("unavailable", "skipped"):
+        seen = one(side("passed"), side(status), terms)
+        assert (seen.counts, seen.excuse) == (True, None)
+    assert one(side("passed"), side("failed"), terms).excuse == "known"
 
 
 def test_runs_of_one_tree_are_put_together() -> None:

@@ -5,15 +5,16 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
-from evaluator.compare import Case, compare, result_checks
+from evaluator.compare import DECLARED, Case, Terms, compare, result_checks
 from evaluator.compose import CompositionFailure, compose
-from evaluator.documents import EvaluatorConfig, Policy, Result
+from evaluator.documents import EvaluatorConfig, Excuse, Policy, Result
 from evaluator.policy import FLOORS, SEVERITY, floor_of
 from savant.contracts.digest import digest
 from savant.contracts.document import seal
 from savant.contracts.scalars import as_set
-from synthesis.documents import Evaluation
+from synthesis.documents import Check, CheckStatus, Evaluation
 from synthesis.machine import check_floor
 from tests.evaluator.kit import (
     built_in,
@@ -65,6 +66,8 @@ def test_no_order_of_results_matters() -> None:
         ("evaluator.duplicate-check", [result_of("a", check_of("a", "n")), result_of("b", check_of("b", "n"))]),
         ("evaluator.foreign-check", [result_of("a", check_of("b", "n")), result_of("b")]),
         ("evaluator.foreign-check", [result_of("a", check_of("a", required=False)), result_of("b")]),
+        ("evaluator.unfounded-check", [result_of("a", check_of("a", status="failed", excuse="none")), result_of("b")]),
+        ("evaluator.unfounded-check", [result_of("a", check_of("a", comparison="flaky")), result_of("b")]),
     ],
 )
 def test_contradicting_results_are_not_composed(code: str, results: list[Result]) -> None:
@@ -73,6 +76,22 @@ def test_contradicting_results_are_not_composed(code: str, results: list[Result]
     failure = failed(policy, *results)
     assert (failure.code, failure.required_unavailable) == (code, False)
     assert composed(policy, result_of("a", check_of("a")), result_of("b")).recommendation == "accept"
+
+
+def test_an_excuse_is_believed_while_it_holds() -> None:
+    """That of this evaluator, up to its last day; a day later the same result is not composed."""
+    until = Excuse(id="known", evaluator="a", checks=("*",), reason="It is known.", expires="2030-06-01")
+    result = result_of("a", check_of("a", status="failed", excuse="known"))
+    assert composed(policy_of(config_of("a"), excuses=(until,), as_of="2030-06-01"), result).recommendation == "accept"
+    for policy in (
+        policy_of(config_of("a"), excuses=(until,), as_of="2030-06-02"),
+        policy_of(config_of("a"), excuses=(replace(until, evaluator="b"),), as_of="2030-06-01"),
+    ):
+        assert failed(policy, result).code == "evaluator.unfounded-check"
+    declared = result_of("a", check_of("a", status="failed", excuse=DECLARED))
+    assert composed(policy_of(config_of("a")), declared).recommendation == "accept"
+    flaky = result_of("a", check_of("a", status="failed", comparison="flaky"))
+    assert composed(policy_of(config_of("a", repeats=1)), flaky).recommendation == "accept"
 
 
 @pytest.mark.parametrize("outcome", ["unavailable", "timed-out", "cancelled"])
@@ -195,32 +214,47 @@ def test_the_most_severe_class_wins_and_a_policy_only_raises(classes: list[str],
     result = result_of("a", check_of("a"), classes=tuple(classes))
     made = composed(policy_of(config_of("a"), rules=rules), result)
     words = ["accept", *map(floor_of, classes), *(rules[name] for name in classes if name in rules)]
-    assert made.recommendation == max(words, key=SEVERITY.__getitem__)  # type: ignore[call-overload]
+    assert made.recommendation == max(words, key=SEVERITY.__getitem__)  # type: ignore[arg-type]
     plain = composed(policy_of(config_of("a")), result)
     assert SEVERITY[made.recommendation] >= SEVERITY[plain.recommendation]
     assert made.failure_classes == as_set(classes)
 
 
-STATUSES = st.sampled_from(["passed", "failed", "skipped", "unavailable"])
-SIDES = st.dictionaries(st.sampled_from(["a", "a:1", "a:2"]), STATUSES.map(Case), min_size=1)
-
-
-@given(
-    base=SIDES | st.none(),
-    candidate=SIDES,
-    rule=st.sampled_from(["all-pass", "no-regression"]),
-    declared=st.booleans(),
-    blocking=st.booleans(),
+STATUSES: st.SearchStrategy[CheckStatus] = st.sampled_from(["passed", "failed", "skipped", "unavailable"])
+FLAKY = Case("failed", failures=1, runs=2)
+NAMES = ["a", "a:1", "a:2"]
+KNOWN = (Excuse(id="known", evaluator="a", checks=("*",), reason="It is known.", expires=None),)
+SIDES = st.dictionaries(st.sampled_from(NAMES), STATUSES.map(Case) | st.just(FLAKY), min_size=1)
+TERMS = st.builds(
+    lambda rule, declared, must_fix, excused, overall, lists, own: Terms(
+        rule=rule,
+        declared=declared,
+        must_fix=frozenset(must_fix),
+        excuse=excused.get,
+        overall="a" if overall else "",
+        lists_failures=lists,
+        own=own,
+    ),
+    st.sampled_from(["all-pass", "no-regression", "no-new", "must-fix"]),
+    st.booleans(),
+    st.lists(st.sampled_from(NAMES), max_size=2),
+    st.dictionaries(st.sampled_from(NAMES), st.just("known")),
+    st.booleans(),
+    st.booleans(),
+    SIDES | st.none(),
 )
+
+
+@given(base=SIDES | st.none(), candidate=SIDES, terms=TERMS, blocking=st.booleans())
 def test_accept_is_never_below_the_floor(
-    base: dict[str, Case] | None, candidate: dict[str, Case], rule: str, declared: bool, blocking: bool
+    base: dict[str, Case] | None, candidate: dict[str, Case], terms: Terms, blocking: bool
 ) -> None:
     """What the stage makes of any comparison either does not count, or is not accepted; the machine agrees."""
-    config = config_of("a", rule=rule)
-    compared = compare(base, candidate, rule, declares_gate_changes=declared)  # type: ignore[arg-type]
+    config = config_of("a", rule=terms.rule, repeats=1)
+    compared = compare(base, candidate, terms)
     checks, classes = result_checks(config, compared)
     result = result_of("a", *checks, classes=classes, limitations=(limitation_of(blocking=blocking),))
-    made = compose(ATTEMPT, CANDIDATE, policy_of(config), [result])
+    made = compose(ATTEMPT, CANDIDATE, policy_of(config, excuses=KNOWN), [result])
     counts = any(one.counts for one in compared)
     if any(one.status == "unavailable" and one.base_status in (None, "unavailable") for one in compared):
         assert isinstance(made, CompositionFailure)
@@ -229,6 +263,14 @@ def test_accept_is_never_below_the_floor(
         assert isinstance(made, Evaluation), made
         assert (made.recommendation == "accept") == (not counts and not blocking)
         assert made.recommendation != "accept" or check_floor(made) == ()
+
+
+@given(base=SIDES | st.none(), candidate=SIDES, terms=TERMS)
+def test_what_did_not_run_is_never_excused(
+    base: dict[str, Case] | None, candidate: dict[str, Case], terms: Terms
+) -> None:
+    """An excuse is for a check that failed; one that did not run, or was skipped, did not fail."""
+    assert all(one.status == "failed" for one in compare(base, candidate, terms) if one.excuse == "known")
 
 
 CHECKS = st.builds(
@@ -241,15 +283,13 @@ CHECKS = st.builds(
 
 
 @given(checks=st.lists(CHECKS, max_size=3), classes=st.lists(CLASSES, max_size=2), outcome=st.booleans())
-def test_no_result_whatever_is_accepted_below_the_floor(
-    checks: list[object], classes: list[str], outcome: bool
-) -> None:
+def test_no_result_whatever_is_accepted_below_the_floor(checks: list[Check], classes: list[str], outcome: bool) -> None:
     """Also a result that nobody could have made is never accepted against the machine's floor."""
     result = result_of(
         "a",
         *checks,
         classes=tuple(classes),
-        outcome="completed" if outcome else "timed-out",  # type: ignore[arg-type]
+        outcome="completed" if outcome else "timed-out",
     )
     made = compose(ATTEMPT, CANDIDATE, policy_of(config_of("a")), [result])
     if isinstance(made, Evaluation) and made.recommendation == "accept":

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from evaluator.compare import DECLARED
 from evaluator.documents import EvaluatorConfig, Excuse, Policy
 from evaluator.policy import FLOORS, SEVERITY, UNMAPPED, floor_of, recommendation_of, verify_policy
 from savant.contracts.errors import RefusedInput
@@ -127,6 +128,7 @@ def excuse(id_: str = "slow-disk", evaluator: str = "tests", expires: str | None
     ("excuses", "as_of", "words"),
     [
         ((excuse(), excuse(expires="2030-01-01")), "2029-01-01", "two excuses share a name"),
+        ((excuse(DECLARED),), None, "kept for changes"),
         ((excuse(evaluator="lint"),), None, "lint is none"),
         ((excuse(evaluator="scope"),), None, "only checks of a command"),
         ((excuse(expires="2030-01-01"),), None, "a day belongs"),

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evaluator.formats import cases
+from evaluator.formats import TestCase, cases
 from evaluator.formats import sarif as module
 from evaluator.formats.sarif import parse_sarif
 from savant.contracts.errors import RefusedInput
@@ -31,10 +31,50 @@ def test_a_result_is_a_failed_case_named_without_its_line() -> None:
     (high,) = parse_sarif(log(result(line=30)))
     assert (low.classname, low.status, low.message) == ("E1", "failed", "bad name")
     assert low.name == high.name
-    assert low.name.startswith("src/a.py#")
+    assert low.name.startswith("src/a.py@")
     assert low.text == "src/a.py:3: bad name"
     (other,) = parse_sarif(log(result(message={"text": "worse name"})))
     assert other.name != low.name
+
+
+def test_numbers_in_words_are_no_part_of_the_name() -> None:
+    """They are lines, columns and measures, which move; the words with them are told."""
+    (low,) = parse_sarif(log(result(message={"text": "x is defined at line 3"})))
+    (high,) = parse_sarif(log(result(message={"text": "x is defined at line 30"})))
+    assert low.name == high.name
+    assert (low.message, high.message) == ("x is defined at line 3", "x is defined at line 30")
+
+
+def test_names_are_cleaned_before_they_are_made() -> None:
+    """Two copies of one tree in two folders give one name, where path and words have the folder in them."""
+
+    def read(place: str) -> TestCase:
+        found = result(uri=f"file://{place}/src/a.py", message={"text": f"see {place}/b.py"})
+        return parse_sarif(log(found), lambda text: text.replace(f"{place}/", ""))[0]
+
+    assert read("/tmp/one").name == read("/tmp/other").name
+    assert read("/tmp/one").name.startswith("src/a.py@")
+
+
+def test_a_message_may_be_kept_elsewhere() -> None:
+    """Then its name and what belongs into it are its words."""
+    (case,) = parse_sarif(log(result(message={"id": "default", "arguments": ["x", "y"]})))
+    assert case.message == "default x y"
+
+
+def test_the_rules_of_an_extension() -> None:
+    """A rule is looked for in the component that is named, and believed only under its own name."""
+    note = {"id": "N", "defaultConfiguration": {"level": "note"}}
+    tool = {"driver": {"name": "lint", "rules": [note]}, "extensions": [{"name": "pack", "rules": [{"id": "E"}, note]}]}
+
+    def count(**rule: Any) -> int:
+        return len(parse_sarif(log({"message": {"text": "x"}, "rule": rule}, tool=tool)))
+
+    assert count(id="E", index=0, toolComponent={"index": 0}) == 1
+    assert count(id="N", index=1, toolComponent={"index": 0}) == 0
+    assert count(id="N/1", index=0) == 0
+    assert count(id="E", index=0) == 1
+    assert count(id="E", index=0, toolComponent={"index": 9}) == 1
 
 
 def test_a_fingerprint_wins_over_the_words() -> None:
@@ -63,6 +103,8 @@ def test_a_run_that_found_nothing_has_no_case() -> None:
         ({"level": "none"}, False),
         ({"kind": "pass"}, False),
         ({"kind": "informational"}, False),
+        ({"baselineState": "absent"}, False),
+        ({"baselineState": "unchanged"}, True),
         ({"suppressions": [{"kind": "inSource"}]}, False),
         ({"suppressions": [{"kind": "external", "status": "accepted"}]}, False),
         ({"suppressions": [{"kind": "external", "status": "underReview"}]}, True),

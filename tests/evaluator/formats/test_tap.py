@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from evaluator.formats import cases
 from evaluator.formats import tap as module
 from evaluator.formats.tap import parse_tap
 from savant.contracts.errors import RefusedInput
@@ -46,8 +47,46 @@ def test_the_words_after_a_failure_are_its_own() -> None:
     text = "1..2\nok 1 - a\n# fine\nnot ok 2 - b\n  ---\n  message: 'expected 1'\n  ...\n# at b.t line 3\n"
     first, second = parse_tap(text.encode())
     assert first.text == ""
-    assert second.text == "---\nmessage: 'expected 1'\n...\nat b.t line 3"
-    assert second.message == "---"
+    assert second.text == "message: 'expected 1'\nat b.t line 3"
+    assert second.message == "expected 1"
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("# it broke", "it broke"),
+        ("  ---\n  duration_ms: 1\n  error: |-\n    two\n    lines\n  ...", "two"),
+        ("  ---\n  error: |-\n  ...", "error: |-"),
+        ("  ---\n  at: 'b.t'\n  ...", "at: 'b.t'"),
+    ],
+)
+def test_the_message_of_a_failure(words: str, message: str) -> None:
+    """What a block calls the message or the error, however it is written; else the first thing that is said."""
+    (case,) = parse_tap(f"1..1\nnot ok 1 - b\n{words}\n".encode())
+    assert case.message == message
+
+
+def test_what_stands_in_a_diagnostic_block_is_no_test_point() -> None:
+    """It may look like a point, a plan or a bail out; only the end of its own block ends it."""
+    block = "  ---\n  ok 7 - other\n  1..9\n  Bail out!\n    ...\n  ...\n"
+    assert read(f"1..2\nnot ok 1 - a\n{block}ok 2 - b\n") == [("", "a", "failed"), ("", "b", "passed")]
+    with pytest.raises(RefusedInput, match="block has no end"):
+        parse_tap(b"1..1\nok 1 - a\n  ---\n  cut: off\n")
+
+
+def test_words_are_kept_only_so_far() -> None:
+    """A failure that is explained without end costs no more than its limit."""
+    (case,) = parse_tap(b"1..1\nnot ok 1 - a\n" + b"# xx\n" * 100_000)
+    assert len(case.text) == cases.MAX_TEXT
+
+
+def test_words_before_a_subtest_that_nothing_closes_are_kept() -> None:
+    """They belong to the point above them, not to the last one of the subtest."""
+    text = "1..2\nnot ok 1 - a\n# why\n    1..1\n    not ok 1 - deep\n    # deeper\n1..2\nok 2 - b\n"
+    with pytest.raises(RefusedInput, match="two plans"):
+        parse_tap(text.encode())
+    cases = parse_tap(text.replace("1..2\n", "", 1).encode())
+    assert [(case.name, case.text) for case in cases] == [("a", "why"), ("deep", "deeper"), ("b", "")]
 
 
 def test_a_subtest_carries_the_name_of_the_point_that_closes_it() -> None:
@@ -103,7 +142,7 @@ def test_the_number_of_points_is_limited(monkeypatch: pytest.MonkeyPatch) -> Non
         read("1..3\nok\nok\nok\n")
 
 
-@given(st.lists(st.sampled_from(["ok", "not ok 1 - a", "1..1", "    ok 1", "    1..1", "# x", "  ---", "ok # skip"])))
+@given(st.lists(st.sampled_from(["ok", "not ok 1 - a", "1..1", "    ok 1", "    1..1", "# x", "ok # skip"])))
 def test_nothing_but_a_refusal_comes_of_anything_else(lines: list[str]) -> None:
     """Any lines are read or refused, and a failure is never lost in a stream that is read."""
     lost, code = False, "refused.tap"
