@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 import msgspec
 from msgspec import structs
 
+from driver.built_ins import MAX_BUNDLE_BYTES, PLAIN, SECRETS, built_in_checks
 from driver.documents import CallLimit
 from driver.documents import Policy as DriverPolicy
 from evaluator.custody import GATES, TESTS
@@ -30,9 +31,6 @@ if TYPE_CHECKING:
 
 CONFIG_PATH: Final = b".savant/config.toml"
 UNBOUND: Final = "unbound"
-BUILT_IN: Final = ("scope", "forbidden-paths", "custody")
-"""Names of evaluators that a project cannot give to checks of its own."""
-
 DEFAULT_RETRIES: Final = 2
 DEFAULT_REPLANS: Final = 1
 DEFAULT_CALLS: Final = 12
@@ -44,7 +42,6 @@ DEFAULT_CHECK_TIMEOUT_MS: Final = 10 * 60 * 1000
 MAX_CAPTURE_BYTES: Final = 4 * 1024 * 1024
 MAX_REPORT_CAPTURE_BYTES: Final = 32 * 1024 * 1024
 """What a command may write that tells its report on standard output."""
-MAX_BUNDLE_BYTES: Final = 512 * 1024
 MAX_FINDINGS: Final = 20
 MAX_FINDING_BYTES: Final = 8 * 1024
 JUNIT_REPORT: Final = ".savant-junit.xml"
@@ -63,31 +60,6 @@ DEFAULT_BUDGETS: Final = Budgets(
 
 DEFAULT_CUSTODY: Final = Custody(tests=as_set(TESTS), gates=as_set(GATES))
 
-PLAIN: Final = EvaluatorConfig(
-    id="plain",
-    evaluator="scope",
-    required=True,
-    rule="all-pass",
-    argv=(),
-    directory=None,
-    result_format="exit-status",
-    report_path=None,
-    timeout_ms=0,
-    max_capture_bytes=0,
-    max_bundle_bytes=MAX_BUNDLE_BYTES,
-    repeats=0,
-    must_fix=(),
-    patterns=(),
-    texts=(),
-    failure_class="mechanical-failure",
-    change_size=None,
-    signatures=(),
-    companions=(),
-    suite_digest=None,
-    audit=None,
-)
-"""An evaluator that says nothing: what every evaluator is made from."""
-
 
 class ProjectConfig(msgspec.Struct, frozen=True):
     """What a project's configuration says; the defaults are what holds without one."""
@@ -98,6 +70,7 @@ class ProjectConfig(msgspec.Struct, frozen=True):
     toolchain: tuple[str, ...] = (".venv", "node_modules")
     environment: tuple[str, ...] = ()
     forbidden: tuple[str, ...] = ()
+    judges: tuple[EvaluatorConfig, ...] = (SECRETS,)
     checks: tuple[EvaluatorConfig, ...] = ()
     normalisers: tuple[NormaliserConfig, ...] = ()
     custody: Custody = DEFAULT_CUSTODY
@@ -212,22 +185,6 @@ def _check_name(argv: tuple[str, ...]) -> str:
     return clean[:80] or "check"
 
 
-def built_in_checks(forbidden: Sequence[str]) -> tuple[EvaluatorConfig, ...]:
-    """The evaluators that always run: scope, custody, and forbidden paths where there are any."""
-    scope = structs.replace(PLAIN, id=BUILT_IN[0], evaluator="scope", failure_class="scope-exceeded")
-    custody = structs.replace(PLAIN, id=BUILT_IN[2], evaluator="custody", failure_class="custody-breach")
-    if not forbidden:
-        return (scope, custody)
-    paths = structs.replace(
-        PLAIN,
-        id=BUILT_IN[1],
-        evaluator="forbidden-paths",
-        patterns=as_set(forbidden),
-        failure_class="forbidden-path",
-    )
-    return (scope, custody, paths)
-
-
 def evaluator_policy(
     config: ProjectConfig,
     extra_checks: Sequence[EvaluatorConfig],
@@ -242,7 +199,7 @@ def evaluator_policy(
     :param network: whether the person lets checks use the network; a project cannot.
     :param as_of: the day on which excuses are judged; it is kept only where one can end.
     """
-    known = {check.id: check for check in (*built_in_checks(config.forbidden), *config.checks)}
+    known = {check.id: check for check in (*built_in_checks(config.forbidden), *config.judges, *config.checks)}
     for check in extra_checks:
         named, number = check, 1
         while known.setdefault(named.id, named) != named:

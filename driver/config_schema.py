@@ -9,20 +9,20 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from driver.built_ins import BUILT_IN, MAX_BUNDLE_BYTES
 from driver.config import (
-    BUILT_IN,
     DEFAULT_CALL,
     DEFAULT_CALLS,
     DEFAULT_REPLANS,
     DEFAULT_RETRIES,
     DEFAULT_WALL_CLOCK_MS,
-    MAX_BUNDLE_BYTES,
     ProjectConfig,
     as_checks,
     refused_key,
     split_command,
 )
 from driver.documents import CallLimit
+from driver.judge_schema import Judge, judges_of, patterns_of
 from evaluator.custody import GATES, TESTS
 from evaluator.documents import Custody, Excuse, NormaliserConfig
 from evaluator.policy import report_problem
@@ -99,6 +99,7 @@ class _Config(_Table):
     normaliser: list[_Normaliser] = []
     custody: _Custody = _Custody()
     excuse: list[_Excuse] = []
+    judge: Judge = Judge()
 
 
 def parse_config(data: dict[str, Any]) -> ProjectConfig:
@@ -144,6 +145,7 @@ def parse_config(data: dict[str, Any]) -> ProjectConfig:
             )
             for row in model.normaliser
         ),
+        judges=judges_of(model.judge),
         custody=Custody(tests=as_set(model.custody.tests), gates=as_set(model.custody.gates)),
         excuses=tuple(_excuse(row) for row in model.excuse),
         origin="repository",
@@ -166,6 +168,7 @@ def _judgements(model: _Config) -> Iterator[tuple[str, Callable[[], object]]]:
         ("forbidden", model.forbidden),
         ("custody.tests", model.custody.tests),
         ("custody.gates", model.custody.gates),
+        *patterns_of(model.judge),
         *((f"normaliser.{n}.patterns", row.patterns) for n, row in enumerate(model.normaliser)),
     ):
         yield from ((f"{key}.{n}", partial(parse, text)) for n, text in enumerate(texts))
@@ -206,5 +209,5 @@ def _verify_path(text: str) -> None:
 
 def _verify_names(table: str, ids: Sequence[str]) -> None:
     for n, id_ in enumerate(ids):
-        if id_ in ids[:n] or (table == "check" and id_ in BUILT_IN):
+        if id_ in ids[:n] or (table == "check" and (id_ in BUILT_IN or id_.startswith("content-"))):
             raise refused_key(f"{table}.{n}.id", f"the name {id_!r} is taken")

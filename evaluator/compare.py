@@ -56,6 +56,11 @@ class Case(msgspec.Struct, frozen=True):
         """Whether it passed and failed on the same tree."""
         return 0 < self.failures < self.runs
 
+    @property
+    def is_doubtful(self) -> bool:
+        """Whether it failed each time so far, so that another run could show that it is flaky."""
+        return self.status == "failed" and not self.is_flaky
+
 
 class Compared(msgspec.Struct, frozen=True):
     """One check after the comparison; ``counts`` says whether it counts against the candidate."""

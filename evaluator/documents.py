@@ -48,7 +48,7 @@ Disposition: TypeAlias = Literal[
 
 
 class ChangeSize(Part, frozen=True, kw_only=True):
-    """How much may change: edit distances in parts per million of the base's size, of one file and of all together.
+    """How much may change: edit distances in parts per million of both contents, of one file and of all together.
 
     ``new_files`` says what a new file counts as: nothing, its whole size, or a finding.
     """
@@ -64,7 +64,6 @@ class Signature(Part, frozen=True, kw_only=True):
     id: Name
     where: Literal["findings", "added-lines"]
     texts: Set[NonEmptyText]
-    concerning: bool
     reason: NonEmptyText
 
 

@@ -8,7 +8,7 @@ brings new tests, once more with them laid over it, to show which of them failed
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from types import MappingProxyType
 from typing import Final, TypeAlias
@@ -16,16 +16,21 @@ from typing import Final, TypeAlias
 import msgspec
 from msgspec.structs import replace
 
+from evaluator.checks.change import ChangedFile, changed_files
 from evaluator.checks.command import FORMATS, Measured, measure_command, unavailable
+from evaluator.checks.content import check_blobs, check_companions, check_forbidden_content
 from evaluator.checks.custody import check_custody
+from evaluator.checks.failures import check_known_failures
 from evaluator.checks.place import CommandHost
 from evaluator.checks.scope import check_forbidden_paths, check_scope
-from evaluator.compare import DECLARED, Case, Compared, Terms, compare, repeated, result_checks
+from evaluator.checks.secrets import check_secrets
+from evaluator.checks.size import check_change_size
+from evaluator.compare import Case, Compared, Terms, compare, repeated, result_checks
 from evaluator.compose import MAX_SOURCE_CHARACTERS
 from evaluator.custody import Held, hold, undeclared
 from evaluator.documents import Descriptor, EvaluatorConfig, EvaluatorKind, Input, Policy, Result
-from evaluator.excuses import ended, excuse_of
-from evaluator.findings import check_name
+from evaluator.doubts import doubts, must_fix_names
+from evaluator.excuses import excuse_of
 from providerport.port import BaseReader
 from runner.content import CandidateTree
 from runner.documents import Candidate, CandidateOperation
@@ -39,7 +44,7 @@ from savant.contracts.document import Sealed, seal
 from savant.contracts.errors import RefusedInput, SavantError
 from savant.contracts.scalars import as_set
 from savant.process.identity import executable_digest
-from synthesis.documents import Attempt, IntendedChange, Limitation, Plan
+from synthesis.documents import Attempt, Finding, IntendedChange, Limitation, Plan
 
 VERSION: Final = "2"
 MAX_DETAIL: Final = 2_000
@@ -71,6 +76,11 @@ class EvaluationInputs(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return self.candidate.document.operations
 
     @cached_property
+    def files(self) -> tuple[ChangedFile, ...]:
+        """What the candidate changes, with contents. Errors as reading a tree."""
+        return tuple(changed_files(self.operations, self.snapshot, self.tree))
+
+    @cached_property
     def held(self) -> Held:
         """What is judged in the candidate's place. Errors as reading a tree."""
         return hold(self.policy.document.custody, self.snapshot, self.tree, self.operations)
@@ -98,16 +108,27 @@ class Measurement(msgspec.Struct, frozen=True):
     containment: Containment | None
 
 
-BuiltIn: TypeAlias = Callable[[EvaluatorConfig, EvaluationInputs], Case]
+BuiltIn: TypeAlias = Callable[[EvaluatorConfig, EvaluationInputs, Sequence[Finding]], Case]
 
 BUILT_IN: Final[Mapping[EvaluatorKind, BuiltIn]] = MappingProxyType(
     {
-        "scope": lambda config, inputs: check_scope(config, inputs.operations, inputs.plan.document, inputs.amendment),
-        "forbidden-paths": lambda config, inputs: check_forbidden_paths(config, inputs.operations),
-        "custody": lambda config, inputs: check_custody(config, inputs.held.kept, inputs.undeclared),
+        "scope": lambda config, inputs, _: check_scope(
+            config, inputs.operations, inputs.plan.document, inputs.amendment
+        ),
+        "custody": lambda config, inputs, _: check_custody(config, inputs.held.kept, inputs.undeclared),
+        "forbidden-paths": lambda config, inputs, _: check_forbidden_paths(config, inputs.operations),
+        "forbidden-content": lambda config, inputs, _: check_forbidden_content(config, inputs.files),
+        "change-size": lambda config, inputs, _: check_change_size(config, inputs.files),
+        "known-failures": lambda config, inputs, findings: check_known_failures(config, inputs.files, findings),
+        "secrets": lambda config, inputs, _: check_secrets(config, inputs.files),
+        "blobs": lambda config, inputs, _: check_blobs(config, inputs.files),
+        "companions": lambda config, inputs, _: check_companions(config, inputs.operations),
     }
 )
-"""The evaluators that look at the change itself."""
+"""The evaluators that look at the change itself, some also at what the others found."""
+
+LAST: Final[frozenset[EvaluatorKind]] = frozenset({"known-failures"})
+"""The kinds that look at what the others found, and so are measured after them."""
 
 
 class _Seen(msgspec.Struct, frozen=True):
@@ -125,9 +146,16 @@ class _Seen(msgspec.Struct, frozen=True):
 
 
 def measure(
-    config: EvaluatorConfig, inputs: EvaluationInputs, host: CommandHost, base_results: BaseResults
+    config: EvaluatorConfig,
+    inputs: EvaluationInputs,
+    host: CommandHost,
+    base_results: BaseResults,
+    findings: Sequence[Finding] = (),
 ) -> Measurement:
-    """The result of one evaluator. Raises only for our own bugs, and as reading a tree does."""
+    """The result of one evaluator. Raises only for our own bugs, and as reading a tree does.
+
+    :param findings: what the evaluators found that were measured before.
+    """
     descriptor = seal(_descriptor(config, host))
     is_command = config.evaluator == "command"
     compares = is_command and config.rule != "all-pass"
@@ -148,7 +176,7 @@ def measure(
             toolchain_digest=host.toolchain.digest() if is_command else None,
         )
     )
-    seen = _command(config, inputs, host, base_results) if is_command else _built_in(config, inputs)
+    seen = _command(config, inputs, host, base_results) if is_command else _built_in(config, inputs, findings)
     checks, classes = result_checks(config, seen.compared)
     result = seal(
         Result(
@@ -160,7 +188,7 @@ def measure(
             failure_classes=classes,
             limitations=(
                 *_limitations(config, seen.base, inputs.plan.document, seen.containment, host.demand(config.id)),
-                *_doubts(config, inputs.policy.document, seen.compared),
+                *doubts(config, inputs.policy.document, seen.compared),
             ),
             detail=seen.measured.problem[:MAX_DETAIL],
         )
@@ -168,9 +196,9 @@ def measure(
     return Measurement(config, descriptor, given, result, seen.cleaned, seen.measured.materialised, seen.containment)
 
 
-def _built_in(config: EvaluatorConfig, inputs: EvaluationInputs) -> _Seen:
+def _built_in(config: EvaluatorConfig, inputs: EvaluationInputs, findings: Sequence[Finding]) -> _Seen:
     try:
-        measured = Measured("completed", {config.id: BUILT_IN[config.evaluator](config, inputs)})
+        measured = Measured("completed", {config.id: BUILT_IN[config.evaluator](config, inputs, findings)})
     except RefusedInput as error:
         measured = unavailable(config, error.message)
     return _Seen(measured, None, compare(None, measured.cases, Terms(rule=config.rule)), False, None)
@@ -218,15 +246,11 @@ def _terms(config: EvaluatorConfig, inputs: EvaluationInputs) -> Terms:
     return Terms(
         rule=config.rule,
         declared=inputs.is_declared or (not has_custody and any(step.declares_gate_changes for step in steps)),
-        must_fix=frozenset(_full_name(config, name) for name in config.must_fix),
+        must_fix=must_fix_names(config),
         excuse=lambda name: excuse_of(policy, config.id, name),
         overall=config.id if form is not None else "",
         lists_failures=form is not None and form.lists_failures,
     )
-
-
-def _full_name(config: EvaluatorConfig, name: str) -> str:
-    return name if name.startswith(f"{config.id}:") else check_name(config.id, name)
 
 
 def _run(config: EvaluatorConfig, tree: BaseReader, host: CommandHost) -> Measured:
@@ -244,6 +268,10 @@ def _on_base(
     if known is not None:
         return known
     measured = _run(config, tree, host)
+    for _ in range(config.repeats):
+        if measured.outcome != "completed" or not any(case.is_doubtful for case in measured.cases.values()):
+            break
+        measured = _again(measured, _run(config, tree, host))
     if measured.outcome == "completed":
         base_results[key] = measured
     return measured
@@ -256,30 +284,8 @@ def _again(first: Measured, again: Measured) -> Measured:
         cases=repeated(first.cases, again.cases) if again.outcome == "completed" else first.cases,
         duration_ms=first.duration_ms + again.duration_ms,
         cleaned=first.cleaned and again.cleaned,
+        containment=weakest((first.containment, again.containment)),
     )
-
-
-def _doubts(config: EvaluatorConfig, policy: Policy, compared: Iterable[Compared]) -> Iterator[Limitation]:
-    """What keeps the checks of one evaluator from being the whole truth."""
-    source = f"evaluator.{config.id}"[:MAX_SOURCE_CHARACTERS]
-    must_fix = {_full_name(config, name) for name in config.must_fix}
-    for item in compared:
-        text = ""
-        if item.check == config.id:
-            continue
-        if item.comparison == "flaky":
-            text = f"{item.check} is flaky: it passed and failed on the same tree, and decided nothing."
-        elif item.excuse == DECLARED:
-            text = f"{item.check} fails under the base's tests, and does not under the candidate's own."
-        elif item.excuse is not None:
-            text = f"{item.check} failed and is excused by {item.excuse}."
-        elif item.check in must_fix and item.base_status != "failed":
-            text = f"{item.check} had to be fixed, and was not seen to fail on the base."
-        if text:
-            yield Limitation(source=source, text=text, blocking=False)
-    for excuse in ended(policy, config.id):
-        text = f"The excuse {excuse.id} ended on {excuse.expires}: {excuse.reason}"[:MAX_DETAIL]
-        yield Limitation(source=source, text=text, blocking=False)
 
 
 def _limitations(

@@ -20,7 +20,7 @@ from evaluator.documents import (
     Result,
     ResultBinding,
 )
-from evaluator.measuring import BaseResults, EvaluationInputs, Measurement, measure
+from evaluator.measuring import LAST, BaseResults, EvaluationInputs, Measurement, measure
 from runner.content import change_set_of, verify_candidate
 from savant.contracts.containment import Containment, weakest
 from savant.contracts.digest import digest
@@ -65,7 +65,7 @@ def evaluate(inputs: EvaluationInputs, host: CommandHost, base_results: BaseResu
         _ = inputs.held  # the trees are laid out before anything runs
     except SavantError as error:
         return _ended(inputs, (), "candidate-load-failure", error.code, error.message, None)
-    measurements = [measure(config, inputs, host, base_results) for config in inputs.policy.document.evaluators]
+    measurements = _measure_all(inputs, host, base_results)
     composed = compose(
         inputs.attempt.digest,
         inputs.candidate.digest,
@@ -96,6 +96,16 @@ def evaluate(inputs: EvaluationInputs, host: CommandHost, base_results: BaseResu
         _failing(tuple(m.result.document for m in measurements)),
         _containments(measurements),
     )
+
+
+def _measure_all(inputs: EvaluationInputs, host: CommandHost, base_results: BaseResults) -> list[Measurement]:
+    """One measurement for each evaluator of the policy, in its order; those that look at the others come last."""
+    configs = inputs.policy.document.evaluators
+    made: dict[str, Measurement] = {}
+    for config in sorted(configs, key=lambda item: item.evaluator in LAST):
+        found = _failing(tuple(m.result.document for m in made.values())) if config.evaluator in LAST else ()
+        made[config.id] = measure(config, inputs, host, base_results, found)
+    return [made[config.id] for config in configs]
 
 
 def _containments(measurements: Iterable[Measurement]) -> Mapping[str, Containment]:

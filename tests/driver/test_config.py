@@ -5,16 +5,14 @@ from __future__ import annotations
 import pytest
 from msgspec import structs
 
+from driver.built_ins import BUILT_IN, MAX_BUNDLE_BYTES, built_in_checks
 from driver.config import (
-    BUILT_IN,
     DEFAULT_BUDGETS,
     DEFAULT_CALL,
     JUNIT_REPORT,
-    MAX_BUNDLE_BYTES,
     MAX_CAPTURE_BYTES,
     MAX_REPORT_CAPTURE_BYTES,
     ProjectConfig,
-    built_in_checks,
     check_config,
     driver_policy,
     evaluator_policy,

@@ -82,7 +82,7 @@ def test_names_that_normalise_to_one_are_numbered(project: Bench) -> None:
 def test_a_forged_number_hides_nothing(project: Bench) -> None:
     """A test that takes the name of a numbered one cannot turn its failure into a pass."""
     failure = "<failure message='m'/>"
-    forged = '<testcase classname="m::t[0x7f0011]" name="#2"/>'
+    forged = '<testcase classname="m::t[0x7f0011]" name="+2"/>'
     measured = measure(project, reporting(case("t[0x7f0011]"), case("t[0x7f0022]", failure), forged))
     assert sorted(c.status for name, c in measured.cases.items() if name != "sh") == ["failed", "passed"]
 
