@@ -113,6 +113,7 @@ def isolate(
     wanted: tuple[str, ...] = (),
     seen_at: Path | None = None,
     hides_checkout: bool = False,
+    roots: tuple[str, ...] = SOURCE_ROOTS,
 ) -> Isolation:
     """Prove that an interpreter imports the copy's modules from the copy.
 
@@ -121,10 +122,11 @@ def isolate(
     :param seen_at: the path at which the interpreter sees the copy, where that is not its own: the checkout's, with
         the toolchain's folders over it and nothing else of the checkout.
     :param hides_checkout: the checkout is there, and nothing of it but the toolchain's folders can be read.
+    :param roots: the folders of the copy below which its modules are.
     """
     grounds = grounds_of(surface, seen_at, absent, toolchain)
     paths = list(wanted)
-    names = module_names(surface, SOURCE_ROOTS)
+    names = module_names(surface, roots)
     gone: dict[str, str] = {}
     answer = _asked(ask, interpreter, names, paths)
     mirrored = [] if answer is None else _mirrored(answer, grounds)
@@ -154,6 +156,12 @@ def isolate(
             "(an editable install or an installed copy)"
         )
     return Isolation(MappingProxyType({"PYTHONPATH": os.pathsep.join(paths)} if paths else {}))
+
+
+def source_roots(start: str | None) -> tuple[str, ...]:
+    """The folders of a tree below which modules are, for a tool that starts in this one; None for the tree itself."""
+    own = () if start is None else tuple(f"{start}/{root}".rstrip("/") for root in SOURCE_ROOTS)
+    return (*own, *SOURCE_ROOTS)
 
 
 def _asked(ask: Ask, interpreter: Interpreter, names: Iterable[str], paths: Iterable[str]) -> _Answer | None:

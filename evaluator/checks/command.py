@@ -20,7 +20,7 @@ from evaluator.formats.cases import MAX_REPORT_BYTES, Clean, TestCase, is_worse
 from evaluator.formats.junit import parse_junit
 from evaluator.formats.sarif import parse_sarif
 from evaluator.formats.tap import parse_tap
-from evaluator.isolation import isolate
+from evaluator.isolation import isolate, source_roots
 from evaluator.toolchain import interpreters_of, python_options
 from providerport.port import BaseReader
 from runner.materialize import materialise_tree
@@ -167,8 +167,9 @@ def _isolated(check: CheckPlace, paths: frozenset[str]) -> Mapping[str, str] | s
     except UsageError as error:
         return error.message
     wanted: tuple[str, ...] = ()
+    start = check.config.directory
     if interpreters and interpreters[0].path == check.executable:
-        wanted = _wanted(check.seen_at, python_options(check.config.argv[1:])[1])
+        wanted = _wanted(check.seen_at / (start or "."), python_options(check.config.argv[1:])[1])
     environment: Mapping[str, str] = {}
     for interpreter in interpreters:
         isolation = isolate(
@@ -180,6 +181,7 @@ def _isolated(check: CheckPlace, paths: frozenset[str]) -> Mapping[str, str] | s
             wanted=wanted,
             seen_at=check.stands_for,
             hides_checkout=check.level in {"S1", "S2"},
+            roots=source_roots(start),
         )
         if isolation.problem is not None:
             return isolation.problem
@@ -188,11 +190,11 @@ def _isolated(check: CheckPlace, paths: frozenset[str]) -> Mapping[str, str] | s
     return environment
 
 
-def _wanted(surface: Path, runs: str | None) -> tuple[str, ...]:
+def _wanted(start: Path, runs: str | None) -> tuple[str, ...]:
     """What a Python puts first on its path by itself, and does not while PYTHONSAFEPATH is set."""
     if runs is None or runs.startswith("/"):
         return ()
-    return (str(surface if runs in ("-m", "-") else (surface / runs).parent),)
+    return (str(start if runs in ("-m", "-") else (start / runs).parent),)
 
 
 def _read(check: CheckPlace, ended: Ended, paths: frozenset[str]) -> Measured:

@@ -136,6 +136,28 @@ def test_a_project_inside_the_repository(tmp_path: Path) -> None:
         assert "would import app" in status(project.measure(changes))
 
 
+@pytest.mark.parametrize("how", ["an installed copy", "nothing"])
+def test_a_project_that_is_judged_in_its_folder(tmp_path: Path, how: str) -> None:
+    """Where the check starts in a folder, modules of that folder are the candidate's, as at home."""
+    files = {
+        "services/one/app/__init__.py": "VALUE = 1\n",
+        "services/one/tests/test_app.py": FILES["tests/test_app.py"],
+        "services/two/app/__init__.py": "VALUE = 3\n",
+    }
+    with bench(tmp_path, files, "S0") as made:
+        project = Project(made)
+        if how == "an installed copy":
+            project.installed()
+        argv = ("python", "-m", "pytest", "-q", *PLAIN, "--junit-xml=.report.xml")
+        config = config_of(argv=argv, directory="services/one", report_path="services/one/.report.xml")
+        changes: dict[str, str | None] = {"services/one/app/__init__.py": "VALUE = 2\n"}
+        assert status(project.measure(changes, config)) == "passed"
+        assert status(project.measure({"services/two/app/__init__.py": "VALUE = 2\n"}, config)) == "failed"
+        bare = config_of("pytest", argv=("judge",), result_format="exit-status", report_path=None, rule="all-pass")
+        if how == "an installed copy":
+            assert status(project.measure(changes, replace(bare, directory="services/one"))) == "passed"
+
+
 def test_the_working_directory_of_python_m(tmp_path: Path) -> None:
     """``python -m`` and a script find what lies beside them, as they do at home, without any installation."""
     files = {
