@@ -12,6 +12,7 @@ import msgspec
 from admission.documents import Decision, LineageCheck, Owned, Policy, Receipt, Request, ScopeEntry
 from admission.facts import can_expire
 from evaluator.dispositions import check_receipt as check_evaluation_receipt
+from evaluator.documents import COMMAND_KINDS
 from evaluator.documents import Policy as EvaluatorPolicy
 from evaluator.documents import Receipt as EvaluationReceipt
 from runner.dispositions import check_receipt as check_runner_receipt
@@ -85,7 +86,7 @@ def compose_request(
             owners=owners,
             promise=promise_of(chain.plan.document),
             amendment=chain.amendment,
-            required_checks=sum(1 for e in evaluators if e.required and e.evaluator == "command"),
+            required_checks=sum(1 for e in evaluators if e.required and e.evaluator in COMMAND_KINDS),
             lineage=tuple(check_lineage(chain, scope)),
             limitations=tuple(
                 dict.fromkeys((*chain.runner_receipt.document.limitations, *chain.evaluation.document.limitations))

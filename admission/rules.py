@@ -192,6 +192,8 @@ def _ask_paths(facts: Facts) -> Iterator[Condition]:
 
 
 def _ask_custody(facts: Facts) -> Iterator[Condition]:
+    if not facts.request.custody:
+        return
     stage = stages(facts.policy)
     asked = {path for found in _ask_paths(facts) if stage.get(found.id, "enforce") == "enforce" for path in found.paths}
     seen = {entry.path for entry in facts.seen("custody")}

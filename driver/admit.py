@@ -9,9 +9,9 @@ import msgspec
 from admission.compose import Chain, compose_receipt, compose_request
 from admission.decide import VerifiedAcknowledgement, decide
 from admission.documents import Decision, Owned, Receipt, Request, ScopeEntry
-from admission.scope import derive_scope
+from admission.scope import derive_scope, known_secrets
 from evaluator.custody import custody_paths
-from evaluator.documents import Custody
+from evaluator.documents import Policy as EvaluatorPolicy
 from runner.content import CandidateTree, change_set_of
 from runner.documents import Candidate, CandidateOperation, ChangeSet, FileState
 from runner.snapshot import BaseSnapshot
@@ -40,10 +40,10 @@ class Recomputed(msgspec.Struct, frozen=True):
     """The changed paths that judge, a set."""
 
 
-def recompute(snapshot: BaseSnapshot, candidate: Candidate, store: ObjectStore, custody: Custody) -> Recomputed:
+def recompute(snapshot: BaseSnapshot, candidate: Candidate, store: ObjectStore, judging: EvaluatorPolicy) -> Recomputed:
     """The change set, final digest and scope of a candidate, from the base's objects and the stored blobs.
 
-    :param custody: which files judge, by the evaluator policy of the session.
+    :param judging: the evaluator policy of the session: which files judge, and where secrets are none.
     """
     try:
         tree = CandidateTree(snapshot, candidate, store)
@@ -54,8 +54,8 @@ def recompute(snapshot: BaseSnapshot, candidate: Candidate, store: ObjectStore, 
         def after(operation: CandidateOperation, _: FileState) -> bytes:
             return tree.read(to_raw(operation.path))
 
-        scope = derive_scope(candidate.operations, before, after)
-        judging = as_set(custody_paths(custody, candidate.operations, before, after))
+        scope = derive_scope(candidate.operations, before, after, known=known_secrets(judging))
+        judging = as_set(custody_paths(judging.custody, candidate.operations, before, after))
     except SavantError:
         return Recomputed(None, None, (), ())
     return Recomputed(change_set_of(candidate), tree.manifest.digest, scope, judging)

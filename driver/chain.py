@@ -74,6 +74,7 @@ def acknowledgements_of(
     :param bare: the decision without acknowledgements.
     :param before: only what was recorded before this record.
     """
+    candidate = bare.document.candidate_digest
     newest: dict[str, Sealed[Acknowledgement]] = {}
     earlier: set[str] = set()
     for entry in history.entries:
@@ -82,12 +83,11 @@ def acknowledgements_of(
             break
         if isinstance(document, Decision) and document.unacknowledged_digest is None:
             earlier.add(entry.body.digest)
-        if isinstance(document, Acknowledgement):
+        if isinstance(document, Acknowledgement) and document.statement.candidate_digest == candidate:
             newest[document.statement.condition] = cast("Sealed[Acknowledgement]", entry.body)
     asked = {condition.id for condition in bare.document.conditions}
     return [
         found
         for condition, found in newest.items()
-        if found.document.statement.candidate_digest == bare.document.candidate_digest
-        and (condition in asked or found.document.statement.decision_digest not in earlier - {bare.digest})
+        if condition in asked or found.document.statement.decision_digest not in earlier - {bare.digest}
     ]

@@ -10,7 +10,7 @@ from admission.decide import decide
 from admission.documents import Decision, Request
 from admission.facts import can_expire
 from admission.owners import owned_paths
-from admission.scope import derive_scope
+from admission.scope import derive_scope, known_secrets
 from driver.config import evaluator_policy
 from driver.gate import Match, Question, explains
 from driver.prepare import owners_at, people_at, read_rules
@@ -77,9 +77,9 @@ def judge_again(
         del state
         return head.read(to_raw(operation.path))
 
-    scope = derive_scope(moved_operations, before, after)
+    judging = evaluator_policy(read_rules(base).config, ())
+    scope = derive_scope(moved_operations, before, after, known=known_secrets(judging))
     policy = question.policy.document
-    judged_by = evaluator_policy(read_rules(base).config, ())
     moved = structs.replace(
         request,
         policy_digest=question.policy.digest,
@@ -87,7 +87,7 @@ def judge_again(
         input_digest=question.base_digest,
         final_digest=question.head_digest,
         scope=scope,
-        custody=as_set(custody_paths(judged_by.custody, moved_operations, before, after)),
+        custody=as_set(custody_paths(judging.custody, moved_operations, before, after)),
         owners=owned_paths(scope, owners_at(base, policy), people_at(base), request.requester),
         as_of=(as_of or request.as_of) if can_expire(policy) else None,
     )

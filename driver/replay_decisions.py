@@ -13,7 +13,7 @@ from admission.documents import Policy as AdmissionPolicy
 from admission.documents import Receipt as AdmissionReceipt
 from admission.documents import Request as AdmissionRequest
 from admission.owners import owned_paths
-from admission.scope import derive_scope
+from admission.scope import derive_scope, known_secrets
 from candidateapply.documents import Receipt as ApplyReceipt
 from candidateapply.documents import UndoReceipt, VerificationRecord
 from driver.admit import Recomputed
@@ -184,9 +184,9 @@ def _request(evidence: Evidence, request: AdmissionRequest) -> Sealed[AdmissionR
         del state
         return tree.read(to_raw(operation.path))
 
-    scope = derive_scope(candidate.operations, before, after)
-    judged_by = evidence.one(EvaluatorPolicy, evidence.session.document.evaluator_policy_digest).document
-    custody = as_set(custody_paths(judged_by.custody, candidate.operations, before, after))
+    judging = evidence.one(EvaluatorPolicy, evidence.session.document.evaluator_policy_digest).document
+    scope = derive_scope(candidate.operations, before, after, known=known_secrets(judging))
+    custody = as_set(custody_paths(judging.custody, candidate.operations, before, after))
     recomputed = Recomputed(evidence.changes(candidate), tree.manifest.digest, scope, custody)
     requester = evidence.one(Task, evidence.session.document.task_digest).document.requester
     policy = evidence.one(AdmissionPolicy, request.policy_digest).document

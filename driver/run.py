@@ -105,8 +105,7 @@ def _admit(run: Run) -> Admission:
             amendment=run.amended,
         )
 
-    custody = inputs.evaluator_policy.document.custody
-    recomputed = recompute(inputs.snapshot, candidate.document, run.ports.store, custody)
+    recomputed = recompute(inputs.snapshot, candidate.document, run.ports.store, inputs.evaluator_policy.document)
     owners = owned_paths(recomputed.scope, inputs.owners, inputs.people, inputs.requester)
     admission = admit(chain, recomputed, requester=inputs.requester, owners=owners, as_of=inputs.as_of)
     recorder.record_once("admission", admission.request)

@@ -149,8 +149,8 @@ def decide_again(bench: Workbench, history: RunHistory, as_of: str | None = None
     snapshot = BaseSnapshot.take(bench.repository, candidate.document.base_commit, cache=bench.cache)
     verifier, people = Ed25519Verifier(), people_at(snapshot)
     session = history.by_digest(Session, request.session_digest).document
-    custody = history.by_digest(EvaluatorPolicy, session.evaluator_policy_digest).document.custody
-    recomputed = recompute(snapshot, candidate.document, bench.store, custody)
+    judging = history.by_digest(EvaluatorPolicy, session.evaluator_policy_digest).document
+    recomputed = recompute(snapshot, candidate.document, bench.store, judging)
     owners = owners_at(snapshot, history.by_digest(Policy, request.policy_digest).document)
     owned = owned_paths(recomputed.scope, owners, people, request.requester)
 

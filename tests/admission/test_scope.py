@@ -5,9 +5,13 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from admission import scope
-from tests.admission.kit import Tree, f, link, scope_of, submodule, x
+from runner.change import change_set, operations
+from savant.files.paths import to_raw
+from savant.repository import diff
+from tests.admission.kit import Tree, f, link, make_chain, manifest_of, scope_of, submodule, x
 
 
 def counts(before: tuple[str, bytes] | None, after: tuple[str, bytes] | None) -> tuple[int, int, bool]:
@@ -56,6 +60,41 @@ def test_a_text_too_large_to_compare_counts_every_line(monkeypatch: pytest.Monke
     monkeypatch.setattr(scope, "MAX_COUNTED_BYTES", 5)
     assert counts(f(b"1\n2\n"), f(b"1\n2\n3\n")) == (3, 2, False)
     assert counts(f(b"1\n2\n3\n"), f(b"1\n2\n")) == (2, 3, False)
+
+
+KEY = b"TOKEN = 'ghp_k3Jx9Qw7Zr2Lm5Vt8Bn4Ca6Df1Gh0Sp2Yu7'\n"
+
+
+def secrets(before: Tree, after: Tree, *known: str) -> dict[str, int]:
+    base, final = manifest_of(before), manifest_of(after)
+    change = change_set(diff(base, final), lambda p: len(before[p][1]), lambda p: len(after[p][1]))
+    found = scope.derive_scope(
+        operations(change, base),
+        lambda operation, _: before[to_raw(operation.path)][1],
+        lambda operation, _: after[to_raw(operation.path)][1],
+        known=known,
+    )
+    return {entry.path: entry.added_secrets for entry in found}
+
+
+def test_secrets_are_counted_in_added_lines_only() -> None:
+    """Not what was there, not what moved along, not in a binary content or a link; and not where they are known."""
+    one = {b"a.py": f(KEY), b"b.py": f(b"b\n")}
+    assert secrets({b"b.py": f(b"b\n")}, one) == {"a.py": 1}
+    assert secrets(one, {b"a.py": f(KEY + b"more\n"), b"b.py": f(b"z\n")}) == {"a.py": 0, "b.py": 0}
+    assert secrets(one, {b"a.py": f(KEY + KEY), b"b.py": f(KEY)}) == {"a.py": 1, "b.py": 1}
+    assert secrets(one, {b"c.py": f(KEY), b"b.py": f(b"b\n")}) == {"a.py": 0, "c.py": 0}
+    assert secrets(one, {**one, b"b.py": f(b"\0" + KEY)}) == {"b.py": 0}
+    assert secrets({}, one, "a.py") == {"a.py": 0, "b.py": 0}
+
+
+def test_the_paths_of_known_secrets_come_from_the_evaluator() -> None:
+    """Of the evaluators of secrets alone."""
+    policy = make_chain({b"a": f(b"1\n")}, {b"a": f(b"2\n")}).evaluator_policy.document
+    assert scope.known_secrets(policy) == ()
+    other = structs.replace(policy.evaluators[0], patterns=("y",))
+    looking = structs.replace(other, id="secrets", evaluator="secrets", patterns=("tests/keys/**",))
+    assert scope.known_secrets(structs.replace(policy, evaluators=(other, looking))) == ("tests/keys/**",)
 
 
 LINES = st.lists(st.sampled_from((b"a", b"b", b"c", b"")), max_size=8)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import codecs
 import json
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -239,3 +241,41 @@ def test_a_declared_change_of_what_judges_is_asked_about(shop: Shop) -> None:
     (condition,) = admitted(shop, ended.json["run"])["conditions"]
     assert condition["paths"] == ["tests/test_shop.py"]
     assert change(shop, recipe="/bin/cp README.txt tests/test_new.py").json["disposition"] == "admitted"
+
+
+KEY = 'TOKEN = "ghp_' + 'k3Jx9Qw7Zr2Lm5Vt8Bn4Ca6Df1Gh0Sp2Yu7"'
+"""A line that looks like a credential; it is none. The recipe holds it turned, so that only the file says it."""
+
+_TURNED = shlex.quote(codecs.encode(KEY, "rot13"))
+_TURNS_BACK = f"echo {_TURNED} | tr A-Za-z N-ZA-Mn-za-m >> shop/totals.py"
+ADDS_KEY = f"/bin/sh -c {shlex.quote(_TURNS_BACK)}"
+
+
+def test_a_secret_is_never_admitted(shop: Shop) -> None:
+    """The evaluator has it mended; where that is optional, admission refuses it, and no output holds its value."""
+    once = ("--retries", "0", "--replans", "0")
+    first = change(shop, *once, recipe=ADDS_KEY)
+    assert first.json["disposition"] == "terminal-failure"
+    shop.write(".savant/config.toml", 'domain = "example.org/shop"\n[judge.secrets]\nrequired = false\n')
+    shop.commit("optional")
+    ended = change(shop, recipe=ADDS_KEY)
+    assert ended.json["disposition"] == "admission-refused"
+    said = shop.savant("admit", ended.json["run"], "--format", "json")
+    assert [(reason["code"], reason["path"]) for reason in said.json["reasons"]] == [
+        ("admission.secret.refused", "shop/totals.py")
+    ]
+    for output in (first, ended, said, shop.savant("show", ended.json["run"])):
+        assert KEY[9:] not in output.out + output.err
+    assert shop.savant("replay", ended.json["run"]).code == 0
+
+
+def test_a_known_secret_is_none(shop: Shop) -> None:
+    """In paths that the project's configuration names, or that the policy makes an exception of."""
+    shop.write(".savant/config.toml", 'domain = "example.org/shop"\n[judge.secrets]\nallow = ["shop/totals.py"]\n')
+    shop.commit("known")
+    ended = change(shop, recipe=ADDS_KEY)
+    assert ended.json.get("disposition") == "admitted", ended.out
+    assert shop.savant("replay", ended.json["run"]).code == 0
+    shop.write(".savant/config.toml", 'domain = "example.org/shop"\n[judge.secrets]\nrequired = false\n')
+    policy(shop, '[[exception]]\nid = "keys"\nrule = "secrets"\npatterns = ["shop/**"]\nreason = "Test keys."\n')
+    assert change(shop, recipe=ADDS_KEY).json["disposition"] == "admitted"
