@@ -55,10 +55,10 @@ def recompute(snapshot: BaseSnapshot, candidate: Candidate, store: ObjectStore, 
             return tree.read(to_raw(operation.path))
 
         scope = derive_scope(candidate.operations, before, after, known=known_secrets(judging))
-        judging = as_set(custody_paths(judging.custody, candidate.operations, before, after))
+        custody = as_set(custody_paths(judging.custody, candidate.operations, before, after))
     except SavantError:
         return Recomputed(None, None, (), ())
-    return Recomputed(change_set_of(candidate), tree.manifest.digest, scope, judging)
+    return Recomputed(change_set_of(candidate), tree.manifest.digest, scope, custody)
 
 
 def admit(
