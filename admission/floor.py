@@ -158,14 +158,13 @@ def _limits(own: Written, floor: Written, refuse: Refuse) -> Iterator[tuple[str,
 
 
 def _staged(own: Written, floor: Written, refuse: Refuse) -> Iterator[Staged]:
-    mine = {row.rule: row.enforcement for row in own.policy.staged}
     theirs = {row.rule: row.enforcement for row in floor.policy.staged}
     asked = demanded(floor)
-    for rule, enforcement in mine.items():
-        least = theirs.get(rule, "enforce") if rule in asked else "audit"
-        if STAGES.index(enforcement) < STAGES.index(least):
-            raise refuse(f"enforcement.{rule}", f"is {enforcement!r}, looser than the floor's {least!r}")
-        yield Staged(rule=rule, enforcement=enforcement)
+    for row in own.policy.staged:
+        least = theirs.get(row.rule, "enforce") if row.rule in asked else "audit"
+        if STAGES.index(row.enforcement) < STAGES.index(least):
+            raise refuse(f"enforcement.{row.rule}", f"is {row.enforcement!r}, looser than the floor's {least!r}")
+        yield row
 
 
 def _rules(

@@ -62,9 +62,13 @@ class Judged(msgspec.Struct, frozen=True):
 
 def stages(policy: Policy) -> Mapping[str, Enforcement]:
     """How far each rule is enforced that the policy says it of; the fixed ones always are."""
-    own = {rule.id: rule.enforcement for rule in (*policy.refuse, *policy.ask)}
-    companions = {rule.id: rule.enforcement for rule in policy.companions}
-    return own | companions | {row.rule: row.enforcement for row in policy.staged if row.rule in STAGEABLE}
+    found: dict[str, Enforcement] = {}
+    for rule in (*policy.refuse, *policy.ask, *policy.companions):
+        found[rule.id] = rule.enforcement
+    for row in policy.staged:
+        if row.rule in STAGEABLE:
+            found[row.rule] = row.enforcement
+    return found
 
 
 def stage(policy: Policy, refusals: Iterable[Reason], conditions: Iterable[Condition]) -> Judged:

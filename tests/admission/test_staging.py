@@ -23,6 +23,10 @@ BASE: Tree = {b"a.py": f(b"a\n"), b"b.py": f(b"b\n"), b"tests/test_a.py": f(b"t\
 FIX: Tree = {**BASE, b"a.py": f(b"z\n")}
 
 
+def staged_one(policy: Policy, rule: str, enforcement: Enforcement) -> Policy:
+    return structs.replace(policy, staged=(Staged(rule=rule, enforcement=enforcement),))
+
+
 def staged(policy: Policy, **rules: Enforcement) -> Policy:
     rows = (Staged(rule=rule.replace("_", "-"), enforcement=enforcement) for rule, enforcement in rules.items())
     return structs.replace(policy, staged=as_set(rows))
@@ -72,7 +76,7 @@ def test_a_built_in_rule_is_staged_like_any_other(rule: str, enforcement: Enforc
     policy = structs.replace(starter_policy("repository"), **members)
     options: dict[str, Any] = {"checks": ()} if rule == "no-required-check" else {}
     assert judge(BASE, after, policy=policy, **options).outcome == "refused"
-    decision = judge(BASE, after, policy=staged(policy, **{rule: enforcement}), **options)
+    decision = judge(BASE, after, policy=staged_one(policy, rule, enforcement), **options)
     assert decision.outcome == "admitted"
     assert [(found.rule, found.enforcement) for found in decision.observed] == [(rule, enforcement)]
     assert len(decision.limitations) == (enforcement == "warn")
