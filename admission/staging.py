@@ -63,8 +63,10 @@ class Judged(msgspec.Struct, frozen=True):
 def stages(policy: Policy) -> Mapping[str, Enforcement]:
     """How far each rule is enforced that the policy says it of; the fixed ones always are."""
     found: dict[str, Enforcement] = {}
-    for rule in (*policy.refuse, *policy.ask, *policy.companions):
+    for rule in (*policy.refuse, *policy.ask):
         found[rule.id] = rule.enforcement
+    for pair in policy.companions:
+        found[pair.id] = pair.enforcement
     for row in policy.staged:
         if row.rule in STAGEABLE:
             found[row.rule] = row.enforcement
