@@ -5,6 +5,8 @@ Each decides one thing again and returns what it did, in words; see :mod:`driver
 
 from __future__ import annotations
 
+from typing import cast
+
 from admission.acknowledge import verify_acknowledgement
 from admission.compose import compose_receipt, compose_request
 from admission.decide import decide
@@ -60,23 +62,18 @@ def candidates_follow(evidence: Evidence) -> str:
 
 
 def _amendment_follows(evidence: Evidence) -> None:
-    """Return if there is at most one amendment, and it is what its attempt and the policy give."""
-    amendments = evidence.history.all(Amendment)
+    """Return if there is at most one amendment, before its candidate, and it is what attempt and policy give."""
+    entries = evidence.history.entries
+    amendments = [entry for entry in entries if isinstance(entry.body.document, Amendment)]
     if len(amendments) > 1:
         raise differs("candidate", "the promise was amended more than once")
-    for made in amendments:
-        recorded = made.document
-        candidate = next(
-            (
-                candidate.document
-                for candidate in evidence.history.all(Candidate)
-                if (candidate.document.attempt_number, candidate.document.change_digest)
-                == (recorded.attempt_number, recorded.change_digest)
-            ),
-            None,
-        )
+    for entry in amendments:
+        recorded = cast("Amendment", entry.body.document)
+        sealed = (e.body.document for e in entries if isinstance(e.body.document, Candidate) and e.seq > entry.seq)
+        named = (recorded.attempt_number, recorded.change_digest)
+        candidate = next((c for c in sealed if (c.attempt_number, c.change_digest) == named), None)
         if candidate is None:
-            raise not_shown("no candidate belongs to the amendment")
+            raise differs("candidate", "no candidate that was sealed later belongs to the amendment")
         again = amend(
             evidence.one(Plan, recorded.plan_digest),
             candidate.operations,
@@ -85,7 +82,7 @@ def _amendment_follows(evidence: Evidence) -> None:
             attempt_number=candidate.attempt_number,
             change_digest=candidate.change_digest,
         )
-        verify_same("candidate", "the amendment", None if again is None else digest_of(again), made.digest)
+        verify_same("candidate", "the amendment", None if again is None else digest_of(again), entry.body.digest)
 
 
 def evaluations_follow(evidence: Evidence) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -11,14 +12,17 @@ from msgspec import structs
 
 from admission.documents import PathRule, Policy
 from admission.facts import operation_of
-from admission.policy import starter_policy
+from admission.policy import policy_toml, starter_policy
 from driver.amend import amend
 from driver.documents import Amendment
-from runner.documents import CandidateOperation
+from driver.history import HistoryEntry, RunHistory
+from runner.documents import Candidate, CandidateOperation
 from runner.promise import is_promised, unpromised
 from savant.contracts.document import Sealed, seal
 from synthesis.documents import IntendedChange, Plan
 from tests.admission.kit import Tree, f, link, make_chain, scope_of, x
+from tests.driver.runkit import FILES, Recorded, changed, forge, record_run, replay
+from tests.matrix.shell import foreign
 
 ASK = structs.replace(starter_policy("repository"), amendment="ask")
 BASE: Tree = {b"a.py": f(b"a\n"), b"b.py": f(b"b\n"), b"c d[1]*.txt": f(b"c\n")}
@@ -73,6 +77,48 @@ def test_it_is_not_made_where_it_may_not_be(
     assert made(BESIDE) is not None
     assert made(BESIDE, ASK, ("*.py",)) is not None
     assert made(BESIDE, policy, scope, promise=promise) is None
+
+
+WRITES_BESIDE = foreign(
+    'plan("a.py") if request["operation"] == "planning" else answer(generation={"edits": ['
+    '{"op": "write", "path": "a.py", "text": "x"}, {"op": "write", "path": "beside.txt", "text": "x"}]})',
+    "planning",
+    "generation",
+)
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Recorded]:
+    """A run whose promise was widened; it waits for a person."""
+    root = tmp_path_factory.mktemp("amended")
+    files = {**FILES, ".savant/policy.toml": policy_toml(ASK).encode()}
+    run = ("run", "Change it", *WRITES_BESIDE, "--must-pass", "/bin/true", "--quiet")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SAVANT_HOME", str(root / "home"))
+        yield record_run(root, files, run, expected=10)
+
+
+def failing(recorded: Recorded, history: RunHistory) -> list[str]:
+    return [step.name for step in replay(recorded, history).steps if step.status == "fail"]
+
+
+def test_a_replay_makes_the_amendment_again(recorded: Recorded) -> None:
+    """It is recorded before its candidate; another one, a second one or a later one is found."""
+    history = recorded.history()
+    kinds = [type(entry.body.document) for entry in history.entries]
+    place, sealed = kinds.index(Amendment), kinds.index(Candidate)
+    assert place < sealed
+    assert failing(recorded, history) == []
+    forged = forge(history, Amendment, changed(changes=(IntendedChange(pattern="**", operations=("create",)),)))
+    assert "candidate" in failing(recorded, forged)
+    twice = [*history.entries]
+    twice.insert(place, history.entries[place])
+    assert "candidate" in failing(recorded, RunHistory(history.run_id, twice))
+    moved = [entry for entry in history.entries if entry is not history.entries[place]]
+    last = history.entries[-1].seq + 1
+    entry = history.entries[place]
+    late = HistoryEntry(last, entry.role, entry.kind, entry.body, entry.observed)
+    assert "candidate" in failing(recorded, RunHistory(history.run_id, [*moved, late]))
 
 
 AFTERS = st.dictionaries(
