@@ -202,11 +202,13 @@ def summary(history: RunHistory) -> dict[str, Any]:
                         "status": c.status,
                         "base_status": c.base_status,
                         "comparison": c.comparison,
+                        "excuse": c.excuse,
                         "required": c.required,
                         "findings": [{"path": f.path, "line": f.line, "message": f.message} for f in c.findings],
                     }
                     for c in e.document.checks
                 ],
+                "limitations": [limitation.text for limitation in e.document.limitations],
             }
             for e in history.all(Evaluation)
         ],
@@ -285,6 +287,8 @@ def show_lines(members: dict[str, Any]) -> Iterator[str]:
         if evaluation is not None:
             yield f"    evaluation: {evaluation['recommendation']}"
             yield from ("    " + line for line in check_lines(evaluation["checks"]))
+            decided = () if members["decision"] is None else members["decision"]["limitations"]
+            yield from (f"    note: {text}" for text in evaluation["limitations"] if text not in decided)
     if members["candidate"] is not None:
         yield f"  candidate {short(members['candidate']['digest'])}"
         yield from (f"    {o['kind']:<14} {o['path']}" for o in members["candidate"]["operations"])
@@ -309,7 +313,8 @@ def check_lines(checks: list[dict[str, Any]]) -> Iterator[str]:
         state = check["comparison"] or check["status"]
         if check["status"] == "passed" and state in ("passed", "fixed", "new"):
             continue
-        yield f"{WORDS.get(state, state)}: {check['evaluator']} {check['check']}"
+        excused = "" if check["excuse"] is None else f" (excused by {check['excuse']})"
+        yield f"{WORDS.get(state, state)}{excused}: {check['evaluator']} {check['check']}"
         for finding in check["findings"][:3]:
             place = f"{finding['path']}:{finding['line']}: " if finding["path"] and finding["line"] else ""
             yield f"    {place}{finding['message'].splitlines()[0] if finding['message'] else ''}"
