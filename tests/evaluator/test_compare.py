@@ -251,6 +251,23 @@ def test_only_a_check_that_failed_is_excused() -> None:
     assert one(side("passed"), side("failed"), terms).excuse == "known"
 
 
+def test_what_another_run_could_change() -> None:
+    """A check that failed each time so far may be flaky; one that passed, or is known to be flaky, needs no more."""
+    doubtful = (Case("failed"), Case("failed", (), 2, 2), Case("passed"), Case("unavailable"), FLAKY)
+    assert [case.is_doubtful for case in doubtful] == [True, True, False, False, False]
+
+
+@pytest.mark.parametrize(
+    ("shown", "base_status"),
+    [({"a": Case("failed")}, "failed"), ({"a": Case("passed")}, "passed"), ({}, "unavailable")],
+)
+def test_a_new_check_shows_what_it_is_on_the_base(shown: dict[str, Case], base_status: str) -> None:
+    """Measured there with the candidate's new tests; one that is not there then could not run there."""
+    for status in ("passed", "failed"):
+        seen = one({}, side(status), Terms(rule="no-regression", on_base=shown))
+        assert (seen.comparison, seen.base_status, seen.counts) == ("new", base_status, status == "failed")
+
+
 def test_runs_of_one_tree_are_put_together() -> None:
     """A check that ended in two ways is flaky and says how often; one that did not is what it was."""
     first = {"a": Case("failed", (finding_of("a"),)), "b": Case("failed"), "c": Case("passed"), "d": Case("skipped")}

@@ -68,7 +68,7 @@ def test_the_message_of_a_failure(words: str, message: str) -> None:
 
 def test_what_stands_in_a_diagnostic_block_is_no_test_point() -> None:
     """It may look like a point, a plan or a bail out; only the end of its own block ends it."""
-    block = "  ---\n  ok 7 - other\n  1..9\n  Bail out!\n    ...\n  ...\n"
+    block = "  ---\n\n  ok 7 - other\n  1..9\n  Bail out!\n    ...\n  ...\n"
     assert read(f"1..2\nnot ok 1 - a\n{block}ok 2 - b\n") == [("", "a", "failed"), ("", "b", "passed")]
     with pytest.raises(RefusedInput, match="block has no end"):
         parse_tap(b"1..1\nok 1 - a\n  ---\n  cut: off\n")
