@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from evaluator.compare import DECLARED, Compared
@@ -25,11 +25,18 @@ def must_fix_names(config: EvaluatorConfig) -> frozenset[str]:
     )
 
 
-def doubts(config: EvaluatorConfig, policy: Policy, compared: Iterable[Compared]) -> Iterator[Limitation]:
-    """The limitations of a result that follow from its checks, and from excuses that have ended."""
+def doubts(
+    config: EvaluatorConfig, policy: Policy, compared: Iterable[Compared], lost: Sequence[str] = ()
+) -> Iterator[Limitation]:
+    """The limitations of a result that follow from its checks, and from excuses that have ended.
+
+    :param lost: why runs of the command before the one that is believed gave nothing.
+    """
     texts = [text for item in compared for text in _doubt(config, item)]
     if len(texts) > MAX_DOUBTS:
         texts[MAX_DOUBTS:] = [f"The same is to be said of {len(texts) - MAX_DOUBTS} more checks of {config.id}."]
+    if lost:
+        texts.insert(0, f"{config.id} gave nothing in {len(lost)} of {len(lost) + 1} runs on the candidate: {lost[0]}")
     texts += [f"The excuse {item.id} ended on {item.expires}: {item.reason}" for item in ended(policy, config.id)]
     for text in texts:
         yield Limitation(source=f"evaluator.{config.id}"[:MAX_SOURCE], text=text[:MAX_TEXT], blocking=False)

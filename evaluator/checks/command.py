@@ -66,6 +66,7 @@ class Measured(msgspec.Struct, frozen=True):
     :param materialised: False when the tree itself could not be laid out.
     :param started: whether the command itself ran, so that how it ended may be the tree's doing.
     :param containment: the weakest that one of its commands had; None if none ran.
+    :param lost: why earlier runs of it on the same tree gave nothing.
     """
 
     outcome: EvaluatorOutcome
@@ -76,6 +77,7 @@ class Measured(msgspec.Struct, frozen=True):
     materialised: bool = True
     started: bool = False
     containment: Containment | None = None
+    lost: tuple[str, ...] = ()
 
 
 def measure_command(config: EvaluatorConfig, tree: BaseReader, host: CommandHost) -> Measured:

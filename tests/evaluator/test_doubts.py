@@ -60,6 +60,12 @@ def test_only_so_many_checks_are_told_one_by_one() -> None:
     assert len(list(doubts(config_of("unit"), policy_of(), items[:MAX_DOUBTS]))) == MAX_DOUBTS
 
 
+def test_runs_that_gave_nothing_are_told() -> None:
+    """How many, and why the first of them did."""
+    (limitation,) = doubts(config_of("unit"), policy_of(), [], ("it was ended by signal 9", "it ran no test"))
+    assert limitation.text == "unit gave nothing in 2 of 3 runs on the candidate: it was ended by signal 9"
+
+
 def test_an_excuse_that_has_ended_is_told() -> None:
     """With its day and its reason; one of another evaluator is not told here."""
     excuse = Excuse(id="old", evaluator="unit", checks=("*",), reason="Soon.", expires="2030-01-01")

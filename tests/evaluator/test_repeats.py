@@ -112,6 +112,20 @@ def test_a_base_that_is_flaky_excuses_nothing(project: Bench) -> None:
     assert judged(once)[1]["run"].comparison == "still-failing"
 
 
+def test_a_run_that_does_not_end_by_itself_is_repeated(project: Bench) -> None:
+    """One that ends later is believed, and that the first did not is told; one that never does is a regression."""
+    outcome, turns = run(project, script("[ $TURN != 2 ] || kill -9 $$", repeats=2))
+    evaluation, checks = judged(outcome)
+    assert (turns, evaluation.recommendation, checks["run"].status) == (3, "accept", "passed")
+    assert [limit.text for limit in evaluation.limitations] == [
+        "run gave nothing in 1 of 2 runs on the candidate: it was ended by signal 9"
+    ]
+    never, turns = run(project, script("[ $TURN = 1 ] || kill -9 $$", repeats=2))
+    evaluation, checks = judged(never)
+    assert (turns, evaluation.failure_classes, evaluation.limitations) == (4, ("regression",), ())
+    assert (checks["run"].status, checks["run"].comparison) == ("unavailable", "regressed")
+
+
 MUST_FIX = {"rule": "must-fix", "must_fix": ("run:a",)}
 
 
