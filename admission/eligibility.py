@@ -36,7 +36,7 @@ def _judge(change: IntendedChange, policy: Policy) -> Reason | None:
             path=None,
             detail=f"The plan promises to move a submodule at {change.pattern!r}, which is not supported.",
         )
-    if _is_certain(policy, "allow") and _is_one_path(change.pattern) and not _is_allowed(change.pattern, policy):
+    if _is_certain(policy, "allow") and is_one_path(change.pattern) and not _is_allowed(change.pattern, policy):
         return Reason(
             code="admission.scope.outside-policy",
             rule="allow",
@@ -74,7 +74,7 @@ def is_covered(pattern: str, rules: tuple[str, ...]) -> bool:
     """Whether every path that a promised pattern can match is certainly matched by one of the rules' patterns."""
     if pattern in rules or "**" in rules:
         return True
-    if _is_one_path(pattern):
+    if is_one_path(pattern):
         return PatternSet.parse(rules).matches(_raw(pattern))
     if "/" not in pattern:  # a base name at any depth: only a rule about that name anywhere covers it
         bare = PatternSet.parse(rule for rule in rules if "/" not in rule)
@@ -86,7 +86,7 @@ def is_covered(pattern: str, rules: tuple[str, ...]) -> bool:
     )
 
 
-def _is_one_path(pattern: str) -> bool:
+def is_one_path(pattern: str) -> bool:
     """Whether the pattern is the text of one path: anchored, without wildcards and escapes."""
     return "/" in pattern and not pattern.endswith("/") and not _UNCERTAIN & set(pattern)
 

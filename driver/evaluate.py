@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from driver.governed import evidence_of_obligations
 from evaluator.checks.place import CommandHost
-from evaluator.stage import EvaluationInputs, evaluate
+from evaluator.measuring import EvaluationInputs
+from evaluator.stage import evaluate
 from evaluator.toolchain import Toolchain
 from runner.content import CandidateTree
 from savant.contracts.document import seal
@@ -57,6 +58,7 @@ def evaluate_candidate(run: Run) -> RunDisposition | None:
             cancellation=ports.cancellation,
             sight=ports.sight,
             demands=inputs.demands.checks,
+            suite=ports.suite,
         ),
         run.base_results,
     )
@@ -64,6 +66,9 @@ def evaluate_candidate(run: Run) -> RunDisposition | None:
     if ports.cancellation.is_set():
         trace.stopped_by = "interrupted"
         return "interrupted"
+    if ports.suite is not None and ports.suite.document in outcome.documents:
+        for data in ports.suite.files.values():
+            ports.store.put(data)
     for document in outcome.documents:
         ports.recorder.record_once("evaluator", document, containment=outcome.containments.get(document.digest))
     ports.recorder.record(

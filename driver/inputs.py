@@ -14,6 +14,7 @@ from driver.documents import Accounting
 from driver.documents import Policy as DriverPolicy
 from driver.recorder import Recorder
 from evaluator.documents import Policy as EvaluatorPolicy
+from evaluator.heldout import HeldOut
 from providerport.port import Provider
 from runner.normalise import Normaliser
 from runner.snapshot import BaseSnapshot
@@ -83,6 +84,7 @@ class RunPorts(msgspec.Struct, frozen=True, kw_only=True):
     :param search_path: folders in which evaluator commands are looked up.
     :param normalisers: the policy's formatters, their executables resolved.
     :param ambient: the person's environment; evaluators see only the names that their policy lists.
+    :param suite: the held-out suite, whose digest the evaluator policy names; None for none.
     :param sight: what evaluators and formatters see of the person's machine.
     """
 
@@ -100,3 +102,4 @@ class RunPorts(msgspec.Struct, frozen=True, kw_only=True):
     ambient: Mapping[str, str]
     progress: Progress
     sight: Sight = PLAIN_SIGHT
+    suite: HeldOut | None = None

@@ -18,7 +18,7 @@ from driver.documents import Accounting, Price
 from driver.documents import Policy as DriverPolicy
 from driver.governed import obligations_of
 from driver.inputs import RunInputs
-from evaluator.documents import EvaluatorConfig
+from evaluator.documents import COMMAND_KINDS, EvaluatorConfig
 from evaluator.documents import Policy as EvaluatorPolicy
 from evaluator.policy import verify_policy
 from runner.snapshot import BaseSnapshot
@@ -215,4 +215,4 @@ def _lower(granted: int | None, asked: int | None) -> int | None:
 
 def command_checks(policy: EvaluatorPolicy) -> Sequence[EvaluatorConfig]:
     """The evaluators of a policy that run a command."""
-    return [evaluator for evaluator in policy.evaluators if evaluator.evaluator == "command"]
+    return [evaluator for evaluator in policy.evaluators if evaluator.evaluator in COMMAND_KINDS]

@@ -13,12 +13,14 @@ from driver.lineage import check_lineage
 from driver.prepare import read_rules
 from driver.replay_evidence import Evidence, differs, not_shown, verify_same
 from driver.review import REVIEWER, review_plan
+from evaluator.custody import judges_at
 from evaluator.documents import Policy as EvaluatorPolicy
 from providerport.documents import Receipt as CallReceipt
 from providerport.documents import Request as CallRequest
 from providerport.documents import Result
 from providerport.mapping import complete_interpretation
 from providerport.outcome import check_result, payload_digest, payload_of
+from providerport.port import FileMode
 from savant.contracts.document import digest_of, seal
 from savant.identity.closure import closure_identity, is_record_path
 from savant.identity.documents import Closure, Task
@@ -146,10 +148,14 @@ def state_folds(evidence: Evidence) -> str:
 def reviews_follow(evidence: Evidence) -> str:
     """Each deterministic plan review, made again, is the recorded one."""
     count = 0
+    session = evidence.session.document
+
+    def mode(path: bytes) -> FileMode | None:
+        return evidence.snapshot(session.base_commit).mode(path)
+
     for review in evidence.history.all(PlanReview):
         if review.document.reviewers != (REVIEWER,):
             raise not_shown(f"the review {review.digest} is not by the deterministic reviewer alone")
-        session = evidence.session.document
         plan = evidence.one(Plan, review.document.plan_digest)
         again = review_plan(
             plan.document,
@@ -157,6 +163,10 @@ def reviews_follow(evidence: Evidence) -> str:
             evidence.one(Interpretation, plan.document.interpretation_digest).document,
             evidence.one(AdmissionPolicy, session.admission_policy_digest).document,
             evidence.one(Task, session.task_digest).document.scope,
+            judges_at(
+                evidence.one(EvaluatorPolicy, session.evaluator_policy_digest).document.custody,
+                mode,
+            ),
         )
         verify_same("plan-review", "the review", seal(again).digest, review.digest)
         count += 1

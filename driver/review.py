@@ -2,30 +2,39 @@
 
 It answers ``converged`` when nothing blocks, and ``revise`` otherwise: a plan whose promise the policy certainly
 refuses, that leaves the scope the person set or withholds a promise where there is one, that promises nothing or what
-is no pattern, or that forgets a proof obligation.
+is no pattern, that forgets a proof obligation, or that changes an existing test or gate by name without declaring it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Final
 
 from admission.documents import Policy as AdmissionPolicy
-from admission.eligibility import judge_promise
+from admission.eligibility import is_one_path, judge_promise
 from savant.contracts.errors import RefusedInput
 from savant.files.patterns import PatternSet
 from synthesis.documents import Interpretation, Plan, PlanReview, ReviewFinding
 
 REVIEWER: Final = "deterministic"
+UNDECLARED: Final = "The promise {path!r} changes what judges; a step that does so declares it: declares_gate_changes."
 _UNCERTAIN: Final = frozenset("*?[%")
 """A pattern with one of these may stand for several paths, or for one that is spelt otherwise."""
 
 
 def review_plan(
-    plan: Plan, plan_digest: str, interpretation: Interpretation, policy: AdmissionPolicy, scope: tuple[str, ...]
+    plan: Plan,
+    plan_digest: str,
+    interpretation: Interpretation,
+    policy: AdmissionPolicy,
+    scope: tuple[str, ...],
+    judges: Callable[[str], bool],
 ) -> PlanReview:
-    """The review of a plan against the admission policy, the task's scope and the proof obligations."""
-    findings = tuple(_findings(plan, interpretation, policy, scope))
+    """The review of a plan against the admission policy, the task's scope and the proof obligations.
+
+    :param judges: whether changing a path changes what judges, see :func:`evaluator.custody.judges_at`.
+    """
+    findings = tuple(_findings(plan, interpretation, policy, scope, judges))
     return PlanReview(
         plan_digest=plan_digest,
         findings=findings,
@@ -35,7 +44,11 @@ def review_plan(
 
 
 def _findings(
-    plan: Plan, interpretation: Interpretation, policy: AdmissionPolicy, scope: tuple[str, ...]
+    plan: Plan,
+    interpretation: Interpretation,
+    policy: AdmissionPolicy,
+    scope: tuple[str, ...],
+    judges: Callable[[str], bool],
 ) -> Iterator[ReviewFinding]:
     if plan.promise == "none":
         yield _finding("promise-none", "info", None, "The change existed before the plan; nothing was promised.")
@@ -57,6 +70,8 @@ def _findings(
                 yield _finding(
                     "scope-left", "blocking", step.id, f"The promise {change.pattern!r} leaves the scope of the task."
                 )
+            elif not step.declares_gate_changes and is_one_path(change.pattern) and judges(change.pattern.lstrip("/")):
+                yield _finding("custody-undeclared", "blocking", step.id, UNDECLARED.format(path=change.pattern))
     discharged = {obligation for step in plan.steps for obligation in step.discharges}
     for obligation in interpretation.required_proof_obligations:
         if obligation not in discharged:

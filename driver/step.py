@@ -19,8 +19,9 @@ from driver.governed import governed_by
 from driver.inputs import RunInputs, RunPorts
 from driver.review import review_plan
 from driver.session import SessionHost
+from evaluator.custody import judges_at
 from evaluator.documents import Receipt as EvaluationReceipt
-from evaluator.stage import BaseResults
+from evaluator.measuring import BaseResults
 from providerport.documents import Prior, Request
 from providerport.mapping import ObservationLimits, Parent, build_request, complete_interpretation, to_command
 from providerport.prior import bound_findings
@@ -190,6 +191,7 @@ def review(run: Run) -> Stop:
         present(run.trace.interpretation).document,
         run.inputs.admission_policy.document,
         run.inputs.scope,
+        judges_at(run.inputs.evaluator_policy.document.custody, run.inputs.snapshot.mode),
     )
     run.ports.progress.say(f"plan review: {made.outcome}")
     run.trace.review = seal(made)

@@ -273,6 +273,21 @@ def _parsed(raw: bytes) -> Mapping[str, Any] | None:
     return value if isinstance(value, dict) else None
 
 
+def judges_at(custody: Custody, mode: Callable[[bytes], FileMode | None]) -> Callable[[str], bool]:
+    """Whether changing one path of the base certainly changes what judges: a test or a gate that is there and whole.
+
+    :param mode: the mode of a path of the base; asked only about paths that are named so.
+    """
+    tests, gates = PatternSet.parse(custody.tests), PatternSet.parse(custody.gates)
+
+    def judges(path: str) -> bool:
+        raw = to_raw(path)
+        named = tests.matches(raw) or (gates.matches(raw) and raw.rpartition(b"/")[2] not in SECTIONS)
+        return named and mode(raw) is not None
+
+    return judges
+
+
 def undeclared(kept: Iterable[str], operations: Sequence[CandidateOperation], plan: Plan) -> tuple[str, ...]:
     """The paths of custody that changed although no step of the plan declares that it changes what judges there."""
     if plan.promise == "none":

@@ -33,6 +33,8 @@ EvaluatorKind: TypeAlias = Literal[
     "blobs",
     "companions",
 ]
+COMMAND_KINDS: Final[frozenset[EvaluatorKind]] = frozenset({"command", "held-out"})
+"""The kinds that run a command on a copy of the candidate."""
 ResultFormat: TypeAlias = Literal["exit-status", "junit", "sarif", "tap"]
 Rule: TypeAlias = Literal["all-pass", "no-regression", "no-new", "must-fix"]
 EvaluatorOutcome: TypeAlias = Literal["completed", "unavailable", "timed-out", "cancelled"]
@@ -191,6 +193,20 @@ class Policy(Document, frozen=True, kw_only=True, tag="savant.evaluator.policy/v
     max_finding_bytes: Bytes
 
 
+class SuiteFile(Part, frozen=True, kw_only=True):
+    """One file of a held-out suite."""
+
+    path: PathText
+    content_digest: Digest
+    size_bytes: Bytes
+
+
+class Suite(Document, frozen=True, kw_only=True, tag="savant.evaluator.suite/v1"):
+    """A held-out suite: committed by its digest in the policy, recorded when it has run."""
+
+    files: tuple[SuiteFile, ...]
+
+
 class Descriptor(Document, frozen=True, kw_only=True, tag="savant.evaluator.descriptor/v1"):
     """Who evaluated: configuration and the executable's digest."""
 
@@ -262,4 +278,11 @@ class Receipt(Document, frozen=True, kw_only=True, tag="savant.evaluator.receipt
     cleanup_succeeded: bool | None
 
 
-DOCUMENTS: Final[tuple[type[Document], ...]] = (Policy, Descriptor, Input, Result, Receipt)
+DOCUMENTS: Final[tuple[type[Document], ...]] = (
+    Policy,
+    Suite,
+    Descriptor,
+    Input,
+    Result,
+    Receipt,
+)

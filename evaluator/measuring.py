@@ -28,9 +28,10 @@ from evaluator.checks.size import check_change_size
 from evaluator.compare import Case, Compared, Terms, compare, repeated, result_checks
 from evaluator.compose import MAX_SOURCE_CHARACTERS
 from evaluator.custody import Held, hold, undeclared
-from evaluator.documents import Descriptor, EvaluatorConfig, EvaluatorKind, Input, Policy, Result
+from evaluator.documents import COMMAND_KINDS, Descriptor, EvaluatorConfig, EvaluatorKind, Input, Policy, Result
 from evaluator.doubts import doubts, must_fix_names
 from evaluator.excuses import excuse_of
+from evaluator.heldout import FOLDER, PLACEHOLDER, SuiteTree, is_taken
 from providerport.port import BaseReader
 from runner.content import CandidateTree
 from runner.documents import Candidate, CandidateOperation
@@ -43,6 +44,7 @@ from savant.contracts.digest import digest
 from savant.contracts.document import Sealed, seal
 from savant.contracts.errors import RefusedInput, SavantError
 from savant.contracts.scalars import as_set
+from savant.files.paths import to_text
 from savant.process.identity import executable_digest
 from synthesis.documents import Attempt, Finding, IntendedChange, Limitation, Plan
 
@@ -127,8 +129,8 @@ BUILT_IN: Final[Mapping[EvaluatorKind, BuiltIn]] = MappingProxyType(
 )
 """The evaluators that look at the change itself, some also at what the others found."""
 
-LAST: Final[frozenset[EvaluatorKind]] = frozenset({"known-failures"})
-"""The kinds that look at what the others found, and so are measured after them."""
+ORDER: Final[Mapping[EvaluatorKind, int]] = MappingProxyType({"known-failures": 1, "held-out": 2})
+"""The kinds that go by what the others found, and so are measured after them."""
 
 
 class _Seen(msgspec.Struct, frozen=True):
@@ -151,13 +153,16 @@ def measure(
     host: CommandHost,
     base_results: BaseResults,
     findings: Sequence[Finding] = (),
+    *,
+    is_open: bool = True,
 ) -> Measurement:
     """The result of one evaluator. Raises only for our own bugs, and as reading a tree does.
 
     :param findings: what the evaluators found that were measured before.
+    :param is_open: whether they would let the candidate pass; else a held-out check is not run.
     """
     descriptor = seal(_descriptor(config, host))
-    is_command = config.evaluator == "command"
+    is_command = config.evaluator in COMMAND_KINDS
     compares = is_command and config.rule != "all-pass"
     candidate = inputs.candidate.document
     given = seal(
@@ -176,8 +181,15 @@ def measure(
             toolchain_digest=host.toolchain.digest() if is_command else None,
         )
     )
-    seen = _command(config, inputs, host, base_results) if is_command else _built_in(config, inputs, findings)
+    match config.evaluator:
+        case "command":
+            seen = _command(config, inputs, host, base_results)
+        case "held-out":
+            seen = _held_out(config, inputs, host, is_open)
+        case _:
+            seen = _built_in(config, inputs, findings)
     checks, classes = result_checks(config, seen.compared)
+    is_ended = seen.measured.outcome == "completed"
     result = seal(
         Result(
             evaluator=config.id,
@@ -188,7 +200,7 @@ def measure(
             failure_classes=classes,
             limitations=(
                 *_limitations(config, seen.base, inputs.plan.document, seen.containment, host.demand(config.id)),
-                *doubts(config, inputs.policy.document, seen.compared),
+                *doubts(config, inputs.policy.document, seen.compared, seen.measured.lost if is_ended else ()),
             ),
             detail=seen.measured.problem[:MAX_DETAIL],
         )
@@ -202,6 +214,23 @@ def _built_in(config: EvaluatorConfig, inputs: EvaluationInputs, findings: Seque
     except RefusedInput as error:
         measured = unavailable(config, error.message)
     return _Seen(measured, None, compare(None, measured.cases, Terms(rule=config.rule)), False, None)
+
+
+def _held_out(config: EvaluatorConfig, inputs: EvaluationInputs, host: CommandHost, is_open: bool) -> _Seen:
+    """The held-out suite on what is judged; not run, and so not revealed, where another check stops the candidate."""
+    suite, tree = host.suite, inputs.held.tree
+    if not is_open:
+        measured = Measured("completed", {config.id: Case("skipped")})
+    elif suite is None or suite.document.digest != config.suite_digest:
+        measured = unavailable(config, "its suite is not the one that was committed to")
+    elif is_taken(tree):
+        measured = unavailable(config, f"the candidate has something at {to_text(FOLDER)}")
+    else:
+        place = to_text(FOLDER)
+        argv = tuple(word.replace(PLACEHOLDER, place) for word in config.argv)
+        measured = _run(replace(config, argv=argv), SuiteTree(tree, suite), host)
+    terms = replace(_terms(config, inputs), excuse=lambda _: None)
+    return _Seen(measured, None, compare(None, measured.cases, terms), False, measured.containment)
 
 
 def _command(config: EvaluatorConfig, inputs: EvaluationInputs, host: CommandHost, base_results: BaseResults) -> _Seen:
@@ -220,7 +249,7 @@ def _command(config: EvaluatorConfig, inputs: EvaluationInputs, host: CommandHos
     for _ in range(config.repeats):
         if not measured.started or not any(item.counts and item.status == "failed" for item in compared):
             break
-        again = _run(config, tree, host)
+        again = _once(config, tree, host)
         seen.append(again.containment)
         measured = _again(measured, again)
         compared = compare(before, measured.cases, terms)
@@ -254,6 +283,24 @@ def _terms(config: EvaluatorConfig, inputs: EvaluationInputs) -> Terms:
 
 
 def _run(config: EvaluatorConfig, tree: BaseReader, host: CommandHost) -> Measured:
+    """What a command gives on a tree; one that did not end by itself is run again as a failed check is."""
+    measured = _once(config, tree, host)
+    for _ in range(config.repeats):
+        if not measured.started or measured.outcome not in ("unavailable", "timed-out"):
+            break
+        again = _once(config, tree, host)
+        measured = replace(
+            again,
+            started=True,
+            lost=(*measured.lost, measured.problem),
+            duration_ms=measured.duration_ms + again.duration_ms,
+            cleaned=measured.cleaned and again.cleaned,
+            containment=weakest((measured.containment, again.containment)),
+        )
+    return measured
+
+
+def _once(config: EvaluatorConfig, tree: BaseReader, host: CommandHost) -> Measured:
     try:
         return measure_command(config, tree, host)
     except RefusedInput as error:
@@ -271,7 +318,7 @@ def _on_base(
     for _ in range(config.repeats):
         if measured.outcome != "completed" or not any(case.is_doubtful for case in measured.cases.values()):
             break
-        measured = _again(measured, _run(config, tree, host))
+        measured = _again(measured, _once(config, tree, host))
     if measured.outcome == "completed":
         base_results[key] = measured
     return measured
@@ -308,7 +355,7 @@ def _limitations(
 
 def _descriptor(config: EvaluatorConfig, host: CommandHost) -> Descriptor:
     executable = None
-    if config.evaluator == "command":
+    if config.evaluator in COMMAND_KINDS:
         try:
             executable = executable_digest(host.toolchain.resolve(config.argv[0]))
         except SavantError:
@@ -319,6 +366,6 @@ def _descriptor(config: EvaluatorConfig, host: CommandHost) -> Descriptor:
         version=VERSION,
         config_digest=digest(encode_struct(config)),
         executable_digest=executable,
-        deterministic=config.evaluator != "command",
+        deterministic=config.evaluator not in COMMAND_KINDS,
         limitations=(),
     )

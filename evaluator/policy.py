@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Final
 
 from evaluator.compare import DECLARED
-from evaluator.documents import EvaluatorConfig, Policy
+from evaluator.documents import COMMAND_KINDS, EvaluatorConfig, Policy
 from evaluator.excuses import may_end
 from savant.contracts.errors import RefusedInput, SavantError
 from savant.files.paths import check_path, to_raw
@@ -31,6 +31,7 @@ FLOORS: Final[Mapping[str, Recommendation]] = MappingProxyType(
         "forbidden-content": "retry-generation",
         "blob-added": "retry-generation",
         "companion-missing": "retry-generation",
+        "held-out-failed": "architect-review",
         "known-failure-concerning": "architect-review",
         "custody-breach": "architect-review",
         "proof-plan-structural": "replan",
@@ -101,7 +102,9 @@ def _problem(config: EvaluatorConfig) -> str | None:
                 check_path(to_raw(path))
     except SavantError as error:
         return error.message
-    if config.evaluator != "command":
+    if (config.evaluator == "held-out") is (config.suite_digest is None):
+        return "a held-out check and the digest of its suite belong together"
+    if config.evaluator not in COMMAND_KINDS:
         return "a built-in is judged alone and reads no report" if _is_commanded(config) else None
     if not config.argv:
         return "it has no command"

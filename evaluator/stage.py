@@ -17,10 +17,9 @@ from evaluator.dispositions import check_receipt
 from evaluator.documents import (
     Disposition,
     Receipt,
-    Result,
     ResultBinding,
 )
-from evaluator.measuring import LAST, BaseResults, EvaluationInputs, Measurement, measure
+from evaluator.measuring import ORDER, BaseResults, EvaluationInputs, Measurement, measure
 from runner.content import change_set_of, verify_candidate
 from savant.contracts.containment import Containment, weakest
 from savant.contracts.digest import digest
@@ -74,7 +73,10 @@ def evaluate(inputs: EvaluationInputs, host: CommandHost, base_results: BaseResu
         obligations=inputs.obligations,
     )
     cleaned = all(m.cleaned for m in measurements)
-    documents = tuple(d for m in measurements for d in (m.descriptor, m.input, m.result))
+    documents = (
+        *_revealed(measurements, host),
+        *(d for m in measurements for d in (m.descriptor, m.input, m.result)),
+    )
     if isinstance(composed, CompositionFailure):
         lost = next((m for m in measurements if m.config.required and not m.materialised), None)
         if lost is not None:
@@ -93,7 +95,7 @@ def evaluate(inputs: EvaluationInputs, host: CommandHost, base_results: BaseResu
         receipt,
         evaluation,
         RecordEvaluation(composed),
-        _failing(tuple(m.result.document for m in measurements)),
+        _failing(measurements),
         _containments(measurements),
     )
 
@@ -102,10 +104,17 @@ def _measure_all(inputs: EvaluationInputs, host: CommandHost, base_results: Base
     """One measurement for each evaluator of the policy, in its order; those that look at the others come last."""
     configs = inputs.policy.document.evaluators
     made: dict[str, Measurement] = {}
-    for config in sorted(configs, key=lambda item: item.evaluator in LAST):
-        found = _failing(tuple(m.result.document for m in made.values())) if config.evaluator in LAST else ()
-        made[config.id] = measure(config, inputs, host, base_results, found)
+    for config in sorted(configs, key=lambda item: ORDER.get(item.evaluator, 0)):
+        found = _failing(made.values()) if config.evaluator in ORDER else ()
+        is_open = all(_lets_pass(m) for m in made.values())
+        made[config.id] = measure(config, inputs, host, base_results, found, is_open=is_open)
     return [made[config.id] for config in configs]
+
+
+def _lets_pass(measurement: Measurement) -> bool:
+    """Whether a measurement would not stop the candidate."""
+    result = measurement.result.document
+    return not measurement.config.required or (result.outcome == "completed" and not result.failure_classes)
 
 
 def _containments(measurements: Iterable[Measurement]) -> Mapping[str, Containment]:
@@ -121,10 +130,21 @@ def _read_everything(inputs: EvaluationInputs) -> None:
                 raise VerificationError("unverified.blob", f"The content of '{operation.path}' is not the sealed one.")
 
 
-def _failing(results: tuple[Result, ...]) -> tuple[Finding, ...]:
-    """The findings of every check that counted, the most relevant first."""
-    checks = sorted((check for result in results for check in result.checks), key=relevance)
+def _failing(measurements: Iterable[Measurement]) -> tuple[Finding, ...]:
+    """The findings of every check that counted, the most relevant first; those of a held-out suite stay here."""
+    told = (m.result.document for m in measurements if m.config.evaluator != "held-out")
+    checks = sorted((check for result in told for check in result.checks), key=relevance)
     return tuple(finding for check in checks for finding in check.findings)
+
+
+def _revealed(measurements: Iterable[Measurement], host: CommandHost) -> tuple[Sealed[Document], ...]:
+    """The held-out suite, if it has run."""
+    if host.suite is None:
+        return ()
+    statuses = {
+        check.status for m in measurements if m.config.evaluator == "held-out" for check in m.result.document.checks
+    }
+    return (host.suite.document,) if statuses and statuses != {"skipped"} else ()
 
 
 def _ended(
@@ -141,7 +161,7 @@ def _ended(
         receipt,
         None,
         EvaluatorUnavailable(f"evaluator.{disposition}"),
-        _failing(tuple(m.result.document for m in measurements)),
+        _failing(measurements),
         _containments(measurements),
     )
 

@@ -20,6 +20,7 @@ from msgspec.structs import replace
 
 from evaluator.documents import EvaluatorConfig
 from evaluator.findings import normalise
+from evaluator.heldout import HeldOut
 from evaluator.isolation import PROBE
 from evaluator.toolchain import Interpreter, Stand, Toolchain, leaking_link, link_packages
 from savant.contracts.containment import Containment, Demand, SandboxLevel, weakest
@@ -41,6 +42,7 @@ class CommandHost(msgspec.Struct, frozen=True):
 
     :param network: whether their commands may use the network.
     :param sight: what they see of the person's machine.
+    :param suite: the held-out suite of the run, None for none.
     :param demands: the least containment of each evaluator, by its id; nothing is demanded of others.
     """
 
@@ -53,6 +55,7 @@ class CommandHost(msgspec.Struct, frozen=True):
     network: bool = False
     sight: Sight = PLAIN_SIGHT
     demands: Mapping[str, Demand] = MappingProxyType({})
+    suite: HeldOut | None = None
 
     def demand(self, evaluator: str) -> Demand:
         """The least containment of an evaluator's commands."""

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from runner.normalise import Normaliser
     from savant.cli.agents import AgentFlags
     from savant.cli.cassettes import Tape
+    from savant.cli.holding import Holding
     from savant.cli.provision import Provision
     from savant.cli.workbench import Workbench
 
@@ -74,6 +75,8 @@ if TYPE_CHECKING:
 @click.option("--scope", multiple=True, metavar="PATTERN", help="Limit the task to paths; may be repeated.")
 @click.option("--check", multiple=True, metavar="CMD", help="A check that may not get worse than on the base.")
 @click.option("--must-pass", multiple=True, metavar="CMD", help="A check that must pass.")
+@click.option("--held-out", type=click.Path(), metavar="FOLDER", help="A suite that the provider never sees.")
+@click.option("--held-out-check", metavar="CMD", help="What runs it on the sealed candidate; {suite} is its folder.")
 @click.option("--retries", type=click.IntRange(0), help="At most so many retries (only lowers the budget).")
 @click.option("--replans", type=click.IntRange(0), help="At most so many replans (only lowers the budget).")
 @click.option("--calls", type=click.IntRange(1), help="At most so many provider calls (only lowers the budget).")
@@ -110,12 +113,14 @@ def _run(bench: Workbench, output: Output, flags: dict[str, Any]) -> int:
     from savant.cli.beginning import announce, readiness_of, show_not_ready
     from savant.cli.cassettes import tape_of
     from savant.cli.containing import contain
+    from savant.cli.holding import hold_out
     from savant.cli.provision import provide
     from savant.cli.spending import spending_of
     from savant.cli.supplying import verify_unmentioned
 
     bench.processes.warm()
     tape = tape_of(bench, record=flags["record_cassette"], play=flags["cassette"])
+    holding = hold_out(bench, flags["held_out"], flags["held_out_check"])
     provision = provide(bench, _provider_flags(flags), flags["scope"], tape)
     commit = provision.base or bench.repository.resolve_commit(flags["base"])
     snapshot = BaseSnapshot.take(bench.repository, commit, cache=bench.cache)
@@ -123,7 +128,7 @@ def _run(bench: Workbench, output: Output, flags: dict[str, Any]) -> int:
     asked = Asked(
         objective=flags["objective"] or tape.objective or provision.config.sealed.document.note or provision.words,
         scope=tuple(flags["scope"]),
-        checks=_checks(flags),
+        checks=(*_checks(flags), *holding.checks),
         requester=flags["requester"],
         retries=flags["retries"],
         replans=flags["replans"],
@@ -157,7 +162,7 @@ def _run(bench: Workbench, output: Output, flags: dict[str, Any]) -> int:
     if not readiness.ready:
         return show_not_ready(output, readiness)
     tape.describe(provision, asked.objective)
-    result, run_id = _governed(bench, output, inputs, provision, tape, normalisers, flags)
+    result, run_id = _governed(bench, output, inputs, provision, tape, normalisers, holding, flags)
     return show_result(output, result, run_id, bench.directory, tape.end())
 
 
@@ -238,6 +243,7 @@ def _governed(
     provision: Provision,
     tape: Tape,
     normalisers: tuple[Normaliser, ...],
+    holding: Holding,
     flags: dict[str, Any],
 ) -> tuple[RunResult, str]:
     from contextlib import ExitStack
@@ -286,6 +292,7 @@ def _governed(
             ambient=for_checks(bench.places.environment),
             progress=_Lines(output),
             sight=bench.sight,
+            suite=holding.suite,
         )
         apply = _applier(bench, flags, recorder)
         result = run_whole(inputs, ports, apply)

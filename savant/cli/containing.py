@@ -118,6 +118,6 @@ def sight_of(bench: Workbench) -> Sight:
     hidden = hide(
         places.home,
         repositories=() if bench.checkout is None else (bench.checkout,),
-        secret=(places.config, places.data, bench.repository.common_dir, bench.directory),
+        secret=(places.config, places.data, bench.repository.common_dir, bench.directory, *bench.also_secret),
     )
     return Sight(hidden, read_person(places).sandbox_read)

@@ -40,6 +40,7 @@ class Workbench:
         self.repository = self._stack.enter_context(Repository.discover(Path(repo).absolute()))
         self.directory = ledger_directory(self.repository.common_dir)
         self._use_cache = use_cache
+        self.also_secret: tuple[Path, ...] = ()
         self.clock = SystemClock()
         self.entropy = SystemEntropy()
         self.tasks = ThreadTasks()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -25,11 +26,18 @@ def plan_of(*patterns: str, operations: tuple[str, ...] = ("modify",)) -> Plan:
     return minimal_plan(INTERPRETATION, patterns=patterns, operations=operations)  # type: ignore[arg-type]
 
 
-def reviewed(plan: Plan, *, scope: tuple[str, ...] = (), policy: Any = POLICY, obligations: Any = None) -> PlanReview:
+def reviewed(
+    plan: Plan,
+    *,
+    scope: tuple[str, ...] = (),
+    policy: Any = POLICY,
+    obligations: Any = None,
+    judges: Callable[[str], bool] = lambda _: False,
+) -> PlanReview:
     interpretation = INTERPRETATION
     if obligations is not None:
         interpretation = structs.replace(INTERPRETATION, required_proof_obligations=obligations)
-    made = review_plan(plan, digest_of(plan), interpretation, policy, scope)
+    made = review_plan(plan, digest_of(plan), interpretation, policy, scope, judges)
     assert (made.plan_digest, made.reviewers) == (digest_of(plan), (REVIEWER,))
     blocking = any(finding.severity == "blocking" for finding in made.findings)
     assert made.outcome == ("revise" if blocking else "converged")
@@ -55,6 +63,17 @@ def test_a_promise_that_the_policy_certainly_refuses_is_sent_back_with_the_rule(
     assert blocking(reviewed(plan_of("docs/x.md"), policy=narrow)) == ["refused-1"]
     assert blocking(reviewed(plan_of("**"), policy=narrow)) == []
     assert blocking(reviewed(plan_of("sub", operations=("gitlink-change",)))) == ["refused-1"]
+
+
+def test_a_step_that_changes_what_judges_by_name_declares_it() -> None:
+    """Undeclared it is sent back, so that the provider can declare it; declared, or under a wide promise, it is not."""
+    judges = {"tests/test_a.py"}.__contains__
+    assert blocking(reviewed(plan_of("tests/test_a.py", "src/a.py"), judges=judges)) == ["custody-undeclared"]
+    assert blocking(reviewed(plan_of("/tests/test_a.py"), judges=judges)) == ["custody-undeclared"]
+    assert blocking(reviewed(plan_of("tests/**", "tests/test_b.py"), judges=judges)) == []
+    plan = plan_of("tests/test_a.py")
+    declared = structs.replace(plan, steps=tuple(structs.replace(s, declares_gate_changes=True) for s in plan.steps))
+    assert blocking(reviewed(declared, judges=judges)) == []
 
 
 def test_a_promise_of_nothing_is_no_plan() -> None:

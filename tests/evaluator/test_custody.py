@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evaluator.custody import GATES, TESTS, Held, custody_paths, hold, sections, undeclared
+from evaluator.custody import GATES, TESTS, Held, custody_paths, hold, judges_at, sections, undeclared
 from evaluator.documents import Custody
+from providerport.port import FileMode
 from runner.overlay import Content
 from savant.contracts.errors import RefusedInput
 from savant.contracts.scalars import as_set
@@ -147,3 +148,17 @@ def test_what_is_declared(project: Bench, plan: Plan, open_: tuple[str, ...]) ->
     """A step that declares it and promises the path declares it; a change that existed before its plan needs none."""
     candidate, _ = project.tree({"tests/test_add.py": "x = 1\n"})
     assert undeclared(("tests/test_add.py",), candidate.operations, plan) == open_
+
+
+def test_what_judges_by_name(project: Bench) -> None:
+    """An existing test or gate; not a new one, not a file of which only parts judge, not anything else."""
+    asked: list[bytes] = []
+
+    def mode(path: bytes) -> FileMode | None:
+        asked.append(path)
+        return project.snapshot.mode(path)
+
+    judges = judges_at(CUSTODY, mode)
+    paths = ("tests/test_add.py", "conftest.py", "tests/new.py", "pyproject.toml", "calc.py")
+    assert [judges(path) for path in paths] == [True, True, False, False, False]
+    assert asked == [b"tests/test_add.py", b"conftest.py", b"tests/new.py"]
