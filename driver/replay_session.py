@@ -7,6 +7,7 @@ comes out differently, and :class:`Unverifiable` when what it needs is not there
 from __future__ import annotations
 
 from admission.documents import Policy as AdmissionPolicy
+from driver.config import evaluator_policy
 from driver.documents import Savepoint
 from driver.governed import governed_by, obligations_of
 from driver.lineage import check_lineage
@@ -91,6 +92,9 @@ def identities_follow(evidence: Evidence) -> str:
     for check in rules.trusted_part.document.evaluators:
         if check not in judged.evaluators:
             raise differs("identities", f"the evaluator {check.id} of the base did not judge")
+    added = [check for check in judged.evaluators if check not in rules.trusted_part.document.evaluators]
+    again = evaluator_policy(rules.config, added, network=judged.network == "open", as_of=judged.as_of)
+    verify_same("identities", "the evaluator policy", digest_of(again), session.evaluator_policy_digest)
     return f"they follow from base {snapshot.base_commit}"
 
 

@@ -19,6 +19,7 @@ from driver.documents import Savepoint
 from driver.history import RunHistory
 from driver.lineage import AGREEMENTS, BINDINGS, check_lineage
 from driver.replay import STEPS, ReplayReport, ReplayStep, ledger_step, unreadable, worst
+from evaluator.documents import Custody, Excuse
 from evaluator.documents import Policy as EvaluatorPolicy
 from evaluator.documents import Receipt as EvaluationReceipt
 from evaluator.documents import Result as EvaluatorResult
@@ -90,6 +91,9 @@ def test_a_ledger_that_nobody_vouches_for_is_not_shown(recorded: Recorded, histo
     )
 
 
+EXCUSE = Excuse(id="none", evaluator="check", checks=("*",), reason="None.", expires=None)
+
+
 def without_built_ins(policy: EvaluatorPolicy) -> EvaluatorPolicy:
     return structs.replace(policy, evaluators=tuple(e for e in policy.evaluators if e.evaluator == "command"))
 
@@ -111,6 +115,10 @@ FORGERIES: dict[str, tuple[type[Document], Callable[[Any], Document], str]] = {
     "a closure that left something open": (Closure, changed(open=("Something",)), "identities"),
     "a policy that is not the base's": (AdmissionPolicy, changed(ask=()), "identities"),
     "evaluators that are not the base's": (EvaluatorPolicy, without_built_ins, "identities"),
+    "a custody of nothing": (EvaluatorPolicy, changed(custody=Custody(tests=(), gates=())), "identities"),
+    "an excuse that the base does not have": (EvaluatorPolicy, changed(excuses=(EXCUSE,)), "identities"),
+    "a day where nothing can end": (EvaluatorPolicy, changed(as_of="2030-01-01"), "identities"),
+    "a toolchain that the base does not name": (EvaluatorPolicy, changed(toolchain=("elsewhere",)), "identities"),
     "a starter policy where the base has its own": (AdmissionPolicy, changed(origin="starter"), "identities"),
     "a call that ended otherwise": (CallReceipt, changed(outcome="unavailable", payload_digest=None), "interpretation"),
     "a result of another payload": (
