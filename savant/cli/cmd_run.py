@@ -74,6 +74,7 @@ if TYPE_CHECKING:
 @click.option("--cassette", metavar="DIR", help="Answer provider calls from this folder: no agent, no key, no network.")
 @click.option("--scope", multiple=True, metavar="PATTERN", help="Limit the task to paths; may be repeated.")
 @click.option("--check", multiple=True, metavar="CMD", help="A check that may not get worse than on the base.")
+@click.option("--must-fix", multiple=True, metavar="TEST", help="A test that the one --check must turn green.")
 @click.option("--must-pass", multiple=True, metavar="CMD", help="A check that must pass.")
 @click.option("--held-out", type=click.Path(), metavar="FOLDER", help="A suite that the provider never sees.")
 @click.option("--held-out-check", metavar="CMD", help="What runs it on the sealed candidate; {suite} is its folder.")
@@ -219,9 +220,20 @@ def _agent_flags(flags: dict[str, Any]) -> AgentFlags | None:
 
 def _checks(flags: dict[str, Any]) -> tuple[Any, ...]:
     from driver.config import check_config
+    from savant.contracts.errors import UsageError
 
+    must_fix = flags["must_fix"]
+    if must_fix and len(flags["check"]) != 1:
+        raise UsageError(
+            "usage.must-fix",
+            "--must-fix names tests of the one --check that is given.",
+            fix='Write it as --check "pytest -q" --must-fix tests/test_totals.py::test_rounding.',
+        )
     return (
-        *(check_config(command, rule="no-regression") for command in flags["check"]),
+        *(
+            check_config(command, rule="must-fix" if must_fix else "no-regression", must_fix=must_fix)
+            for command in flags["check"]
+        ),
         *(check_config(command, rule="all-pass") for command in flags["must_pass"]),
     )
 

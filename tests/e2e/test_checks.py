@@ -100,6 +100,21 @@ def test_a_bug_must_be_fixed(configured: Callable[[str, dict[str, str]], Shop]) 
     assert {c["check"]: c["comparison"] for c in seen}["unit:tests.test_totals::test_total"] == "still-failing"
 
 
+def test_a_bug_of_one_run_must_be_fixed(
+    configured: Callable[[str, dict[str, str]], Shop], tool: Callable[[str], str]
+) -> None:
+    """A person names the test beside the check; without exactly one check nobody knows whose test it is."""
+    shop = configured("", {"tests/test_totals.py": TEST})
+    flags = ("--check", f"{tool('pytest')} -q {PLAIN}", "--must-fix", "tests/test_totals.py::test_total")
+    same = change(shop, "shop/totals.py", "def total(amount):\n    return amount + 0\n", *flags)
+    assert (same["disposition"], same["reason"]) == ("terminal-failure", "retry-budget-exhausted")
+    fixed = change(shop, "shop/totals.py", "def total(amount):\n    return amount * 2\n", *flags)
+    assert fixed["disposition"] == "admitted"
+    for wrong in (flags[2:], (*flags, "--check", "/bin/true")):
+        ended = shop.run("Change it", "--recipe", "/bin/true", *wrong)
+        assert (ended.code, ended.json["code"]) == (2, "usage.must-fix")
+
+
 EXCUSED = """\
 [[check]]
 id = "unit"
