@@ -165,15 +165,16 @@ def _comparison(before: CheckStatus | None, after: CheckStatus) -> Comparison | 
 def _overall(overall: Compared, compared: Iterable[Compared], base: Mapping[str, Case], terms: Terms) -> Compared:
     """A command's own check: where cases of it failed it is what they are, and counts if one of them does.
 
-    A linter that fails in another way than on the base, or with nothing to show for it where it had before, has not
-    looked as it did there: that it was red before excuses nothing.
+    One that fails with no case to show for it, where it had some before, fails for another reason than on the base; so
+    does a linter that fails in another way than there. That it was red before excuses nothing then.
     """
     if overall.status != "failed" or overall.check in terms.must_fix:
         return overall
     failed = [item for item in compared if item.check != overall.check and item.status in _BAD]
-    if terms.lists_failures and overall.comparison == "still-failing":
+    if overall.comparison == "still-failing":
         had = any(case.status == "failed" for name, case in base.items() if name != overall.check)
-        if (had and not failed) or _said(overall.findings) != _said(base[overall.check].findings):
+        is_other = terms.lists_failures and _said(overall.findings) != _said(base[overall.check].findings)
+        if (had and not failed) or is_other:
             excuse = terms.excuse(overall.check)
             return replace(overall, comparison=None, counts=excuse is None, excuse=excuse)
     if not failed or any(item.counts for item in failed):

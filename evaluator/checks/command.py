@@ -212,7 +212,8 @@ def _read(check: CheckPlace, ended: Ended, paths: frozenset[str]) -> Measured:
         outcome: EvaluatorOutcome = "timed-out" if ended.verdict == "timed-out" else "unavailable"
         lost = unavailable(config, told, outcome=outcome, output=output, paths=paths)
         return replace(lost, duration_ms=ended.duration_ms, started=True)
-    cases = {**told, config.id: _overall(config, ended, output, paths, has_cases=bool(told))}
+    is_shown = any(case.status == "failed" for case in told.values())
+    cases = {**told, config.id: _overall(config, ended, output, paths, is_shown=is_shown)}
     return Measured("completed", cases, duration_ms=ended.duration_ms, started=True)
 
 
@@ -239,13 +240,16 @@ def _is_pytest(argv: tuple[str, ...]) -> bool:
     return Path(argv[0]).name in names or (python_options(argv[1:])[1] == "-m" and not names.isdisjoint(argv))
 
 
-def _overall(config: EvaluatorConfig, ended: Ended, output: str, paths: frozenset[str], *, has_cases: bool) -> Case:
+def _overall(config: EvaluatorConfig, ended: Ended, output: str, paths: frozenset[str], *, is_shown: bool) -> Case:
+    """The command's own check; where no case shows why it failed, its output does."""
     if ended.exit_status == 0:
         return Case("passed")
     message = f"exit status {ended.exit_status}"
-    if has_cases:
+    if is_shown:
         return Case("failed", (make_finding(config.id, "failed", message, "", paths=paths),))
-    located = located_findings(config.id, output, paths=paths, limit=MAX_LOCATED)
+    located: tuple[Finding, ...] = ()
+    if config.result_format == "exit-status":
+        located = located_findings(config.id, output, paths=paths, limit=MAX_LOCATED)
     return Case("failed", located or (make_finding(config.id, "failed", message, output, paths=paths),))
 
 

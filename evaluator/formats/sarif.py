@@ -183,13 +183,13 @@ def _case(run: _Run, result: _Result, clean: Clean) -> Iterator[TestCase]:
     if result.kind != "fail" or result.baseline_state == "absent" or level not in _FAILING or is_suppressed:
         return
     place, line = _place(run, result)
-    path, words = clean(place), result.message.words
+    path, words = clean(place), result.message.words[:MAX_TEXT]
     prints = result.partial_fingerprints or result.fingerprints
     told = (f"{key}={value}" for key, value in sorted(prints.items())) if prints else (_NUMBER.sub("0", clean(words)),)
     mark = digest(",".join(told).encode("utf-8", "replace"))[7:19]
     at = f"{path}:{line}: " if line else f"{path}: " if path else ""
     name = f"{path[: MAX_NAME - len(mark) - 1]}@{mark}"
-    yield TestCase(rule[:MAX_NAME], name, "failed", words[:MAX_TEXT], f"{at}{words}"[:MAX_TEXT])
+    yield TestCase(rule[:MAX_NAME], name, "failed", words, f"{at}{words}"[:MAX_TEXT])
 
 
 def _rule(tool: _Tool, result: _Result) -> tuple[str, str]:
@@ -217,7 +217,7 @@ def _place(run: _Run, result: _Result) -> tuple[str, int]:
     artifact, known = physical.artifact_location, run.artifacts or []
     if not artifact.uri and 0 <= artifact.index < len(known):
         artifact = known[artifact.index].location or artifact
-    path = unquote(artifact.uri.removeprefix("file:").removeprefix("//")).removeprefix("./")
+    path = unquote(artifact.uri[:MAX_TEXT].removeprefix("file:").removeprefix("//")).removeprefix("./")
     return path, max(physical.region.start_line, 0) if physical.region is not None else 0
 
 

@@ -65,6 +65,16 @@ def test_a_report_and_the_exit_status_both_count(project: Bench) -> None:
     assert measured.cases["sh"].findings[0].message == "exit status 1"
 
 
+@pytest.mark.parametrize(("inner", "excerpt"), [("", "the disk is full"), ("<failure message='m'/>", "")])
+def test_where_no_case_shows_why_it_failed_the_output_does(project: Bench, inner: str, excerpt: str) -> None:
+    """The next attempt reads one or the other."""
+    good = reporting(case("a", inner))
+    argv = (*good.argv[:2], good.argv[2] + "\necho the disk is full >&2; exit 1")
+    measured = measure(project, config_of("sh", **{**fields(good), "argv": argv}))
+    (finding,) = measured.cases["sh"].findings
+    assert (finding.message, finding.excerpt) == ("exit status 1", excerpt)
+
+
 def fields(config: EvaluatorConfig) -> dict[str, object]:
     return {name: getattr(config, name) for name in config.__struct_fields__ if name != "id"}
 
