@@ -77,6 +77,20 @@ def test_a_linter_counts_only_what_is_new(configured: Callable[[str, dict[str, s
     assert "`sys` imported" not in shown
 
 
+@pytest.mark.parametrize("place", ["ruff.toml", "shop/.ruff.toml"])
+def test_the_rules_of_a_linter_are_the_bases(configured: Callable[[str, dict[str, str]], Shop], place: str) -> None:
+    """A change that switches a linter off is judged by the rules that it would replace: a person is asked about it."""
+    shop = configured(LINT, {"shop/totals.py": OLD})
+    quiet = "def total(amount):\n    return amount * 1\n"
+    assert change(shop, "shop/totals.py", quiet)["disposition"] == "admitted"
+    loud = OLD.replace("import sys", "import re\nimport sys")
+    switched = change(shop, "shop/totals.py", f"{loud}END\ncat > {place} <<'END'\nlint.select = []\n")
+    assert switched["disposition"] == "waiting"
+    assert any("custody" in condition for condition in switched["conditions"]), switched["conditions"]
+    assert "fails under the base's tests" in str(switched["limitations"])
+    assert change(shop, "shop/totals.py", loud)["disposition"] == "terminal-failure"
+
+
 MUST_FIX = """\
 [[check]]
 id = "unit"
