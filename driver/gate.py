@@ -17,12 +17,13 @@ from admission.documents import Decision, Policy, Verification
 from candidateapply.documents import Receipt as ApplyReceipt
 from driver.history import RunHistory
 from driver.replay import ReplayReport
-from runner.documents import Candidate
+from runner.documents import Candidate, PathChange
 from savant.contracts.document import Sealed
 from savant.ledger.verify import VerificationReport
 
 Answer: TypeAlias = Literal["governed", "not-governed", "cannot-tell"]
-How: TypeAlias = Literal["identity", "change"]
+How: TypeAlias = Literal["identity", "change", "judged"]
+MAX_NAMED: Final = 20
 
 REASONS: Final = MappingProxyType(
     {
@@ -31,6 +32,7 @@ REASONS: Final = MappingProxyType(
         "gate.no-base": "The commit has no parent, so there is nothing that it changes.",
         "gate.nothing-changed": "The commit has the tree of its base: there is no change to explain.",
         "gate.no-candidate": "No candidate in the ledger has this tree or this change.",
+        "gate.differs": "A candidate was made from this base, and the commit is not what was admitted.",
         "gate.other-base": "A candidate has this tree, but it was made from another base.",
         "gate.not-admitted": "The candidate was not admitted.",
         "gate.not-verified": "The candidate was admitted, but no verification saw it applied exactly.",
@@ -38,6 +40,14 @@ REASONS: Final = MappingProxyType(
         "gate.refused-here": "Judged again by the rules of this base, the candidate is not admitted.",
         "gate.replay-diverged": "The run was decided again and came out differently.",
         "gate.replay-incomplete": "The run cannot be decided again as a whole.",
+        "gate.evaluation-failed": "The checks were run again here, and the commit did not pass them.",
+        "gate.custody": "The evidence is held more weakly than the rules of the target demand.",
+        "gate.older-ledger": "The ledger is older than the one that was seen before, or is another one.",
+        "gate.judged": "Nothing says how the commit was made; judged here, checks and rules let it pass.",
+        "gate.judged-waiting": "Nothing says how the commit was made; judged here, a person is needed.",
+        "gate.judged-refused": "Nothing says how the commit was made; judged here, it does not pass.",
+        "gate.not-judged": "The commit could not be judged here.",
+        "gate.undeclared": "The commit does not say that it is governed, and the rules judge those that do.",
         "gate.no-ledger": "There is no ledger to look into.",
         "gate.not-authenticated": "The ledger is intact, but no pin says that it is the right one.",
         "gate.ledger-incomplete": "The ledger cannot be verified as a whole.",
@@ -58,9 +68,11 @@ _CANNOT_TELL: Final = frozenset(
         "gate.ledger-incomplete",
         "gate.ledger-failed",
         "gate.unreadable",
+        "gate.older-ledger",
+        "gate.not-judged",
     }
 )
-FAILED: Final = frozenset({"gate.ledger-failed", "gate.replay-diverged"})
+FAILED: Final = frozenset({"gate.ledger-failed", "gate.replay-diverged", "gate.older-ledger"})
 """Reasons that say that a check was made and failed, beside those that say that none could be made."""
 
 
@@ -68,6 +80,7 @@ class Question(msgspec.Struct, frozen=True):
     """What is asked about: a commit on a base, by the digests of their manifests and of the change between them.
 
     :param policy: the admission policy that is in force at the base.
+    :param changes: every path that the commit changes, in order.
     """
 
     commit: str
@@ -76,6 +89,7 @@ class Question(msgspec.Struct, frozen=True):
     head_digest: str
     change_digest: str
     policy: Sealed[Policy]
+    changes: tuple[PathChange, ...] = ()
 
 
 class Match(msgspec.Struct, frozen=True):
@@ -149,6 +163,7 @@ def decide_gate(question: Question, runs: Iterable[RunHistory], *, rejudge: Reju
     if question.base_digest == question.head_digest:
         return GateReport("not-governed", (GateReason("gate.nothing-changed", question.base_commit),))
     reasons: list[GateReason] = []
+    near: list[GateReason] = []
     for history in runs:
         for candidate in history.all(Candidate):
             how = explains(question, candidate.document)
@@ -157,16 +172,36 @@ def decide_gate(question: Question, runs: Iterable[RunHistory], *, rejudge: Reju
                     reasons.append(
                         GateReason("gate.other-base", _run(history) + f", made from {candidate.document.base_commit}")
                     )
+                elif candidate.document.input_digest == question.base_digest and _is_admitted(history, candidate):
+                    near.append(GateReason("gate.differs", f"{_run(history)}: {_differing(question, candidate)}"))
                 continue
             match = Match(how, history, candidate)
             found = _judge(question, match, rejudge, replay)
             if found.answer == "governed":
                 return found
             reasons.extend(found.reasons)
+    reasons = reasons or near
     if not reasons:
         reasons.append(GateReason("gate.no-candidate", f"tree {question.head_digest}, change {question.change_digest}"))
     blocked = any(reason.code in _CANNOT_TELL for reason in reasons)
     return GateReport("cannot-tell" if blocked else "not-governed", tuple(dict.fromkeys(reasons)))
+
+
+def _is_admitted(history: RunHistory, candidate: Sealed[Candidate]) -> bool:
+    return any(
+        d.document.outcome in ADMITTED and d.document.candidate_digest == candidate.digest
+        for d in history.all(Decision)
+    )
+
+
+def _differing(question: Question, candidate: Sealed[Candidate]) -> str:
+    """The paths at which a commit is not what a candidate made of the same base."""
+    ours = {change.path: change.after for change in question.changes}
+    theirs = {operation.path: operation.after for operation in candidate.document.operations}
+    both = {*ours, *theirs}
+    paths = sorted(path for path in both if not (path in ours and path in theirs and ours[path] == theirs[path]))
+    more = f" and {len(paths) - MAX_NAMED} more" if len(paths) > MAX_NAMED else ""
+    return ", ".join(paths[:MAX_NAMED]) + more
 
 
 def _judge(question: Question, match: Match, rejudge: Rejudge, replay: Replay) -> GateReport:

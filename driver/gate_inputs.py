@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from msgspec import structs
 
 from admission.decide import decide
-from admission.documents import Decision, Request
+from admission.documents import Decision, Policy, Request
 from admission.facts import can_expire
 from admission.owners import owned_paths
 from admission.scope import derive_scope, known_secrets
@@ -19,7 +19,7 @@ from runner.change import change_set, operations
 from runner.content import change_set_of
 from runner.documents import Candidate, CandidateOperation, ChangeSet, FileState
 from runner.snapshot import BaseSnapshot
-from savant.contracts.document import digest_of, kind_of, seal
+from savant.contracts.document import Sealed, digest_of, kind_of, seal
 from savant.contracts.envelope import parse_envelope
 from savant.contracts.registry import Registry
 from savant.contracts.scalars import as_set
@@ -28,18 +28,22 @@ from savant.ledger.record import Bodies, accept_body, parse_statement
 from savant.repository.manifest import diff
 
 
-def ask(base: BaseSnapshot, head: BaseSnapshot) -> Question:
-    """The question about a commit on a base. The rules come from the base alone.
+def ask(base: BaseSnapshot, head: BaseSnapshot, policy: Sealed[Policy] | None = None) -> Question:
+    """The question about a commit on a base. The rules come from the base alone, or from the branch it goes to.
+
+    :param policy: the rules of that branch.
 
     :raises RefusedInput: as :func:`driver.prepare.read_rules`.
     """
+    change = change_between(base, head)
     return Question(
         commit=head.document.document.base_commit,
         base_commit=base.document.document.base_commit,
         base_digest=base.manifest.digest,
         head_digest=head.manifest.digest,
-        change_digest=digest_of(change_between(base, head)),
-        policy=read_rules(base).admission,
+        change_digest=digest_of(change),
+        policy=policy or read_rules(base).admission,
+        changes=change.changes,
     )
 
 
@@ -95,7 +99,7 @@ def judge_again(
 
 
 def runs_about(question: Question, lines: Iterable[bytes], registry: Registry, bodies: Bodies | None) -> list[str]:
-    """The ids of the runs whose candidate could explain the commit, or has its tree, in ledger order.
+    """The ids of the runs whose candidate could explain the commit, or has its tree or its base, in ledger order.
 
     :raises SavantError: when a candidate's record cannot be accepted; never for a ledger that was verified.
     """
@@ -110,6 +114,8 @@ def runs_about(question: Question, lines: Iterable[bytes], registry: Registry, b
         body = accept_body(statement, registry, bodies)
         if body is None or not isinstance(body.document, Candidate):
             continue
-        if explains(question, body.document) or body.document.final_digest == question.head_digest:
+        candidate = body.document
+        is_near = candidate.final_digest == question.head_digest or candidate.input_digest == question.base_digest
+        if is_near or explains(question, candidate):
             found.setdefault(run)
     return list(found)

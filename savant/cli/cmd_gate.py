@@ -1,24 +1,27 @@
-"""``gate``: whether an admitted and verified candidate explains a commit."""
+"""``gate``: whether an admitted and verified candidate explains a commit, a range, or what an event names."""
 
 from __future__ import annotations
 
+import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
+import msgspec
 
 from savant.cli.cmd_ledger import ledger_option
 from savant.cli.exits import EXITS
-from savant.cli.options import format_option, repository_option
+from savant.cli.options import repository_option
 from savant.cli.render import Output, short
 
 if TYPE_CHECKING:
-    from driver.gate import GateReport, Question
-    from runner.snapshot import BaseSnapshot
-    from savant.cli.places import Places
-    from savant.cli.reading import Reading
-    from savant.ledger.verify import VerificationReport
-    from savant.repository.git import Repository
+    from admission.documents import Policy
+    from driver.gate import GateReport
+    from savant.cli.gate_output import Line
+    from savant.cli.gate_subjects import Subject
+    from savant.cli.gating import Gate, Judged
+    from savant.contracts.document import Sealed
 
 WORDS: Final = {
     "governed": "GOVERNED",
@@ -26,97 +29,182 @@ WORDS: Final = {
     "cannot-tell": "CANNOT TELL",
 }
 MOVED: Final = "The checks ran on the base that the candidate was made from, not on this one."
+HERE: Final = "Nothing says how the commit was made: checks and rules were applied to it here."
+MODES: Final = ("report", "declared", "all")
+"""From the one that stops least."""
 
 
-@click.command("gate", help="Say whether an admitted and verified candidate explains a commit.")
-@click.argument("commit", default="HEAD")
+class Told(msgspec.Struct, frozen=True):
+    """The answers about a subject.
+
+    :param mode: what is stopped.
+    :param whole: all commits as one change, where that explains them.
+    """
+
+    subject: Subject
+    mode: str
+    judged: tuple[Judged, ...]
+    whole: Judged | None
+
+    @property
+    def is_explained_as_one(self) -> bool:
+        """Whether all commits together are one admitted change."""
+        return self.whole is not None and self.whole.report.answer == "governed"
+
+    def is_stopped(self, judged: Judged) -> bool:
+        """Whether the mode stops a commit."""
+        if judged.report.answer == "governed" or self.is_explained_as_one or self.mode == "report":
+            return False
+        return self.mode == "all" or judged.is_declared
+
+    @property
+    def shown(self) -> tuple[Judged, ...]:
+        """What is shown: the commits, or the one change that explains them."""
+        return (self.whole,) if self.whole is not None and self.is_explained_as_one else self.judged
+
+    @property
+    def ending(self) -> str:
+        """The worst ending of what is stopped; ``ok`` if nothing is."""
+        endings = {_ending(item.report) for item in self.judged if self.is_stopped(item)}
+        return next((name for name in ("unverified", "not-governed", "undecided") if name in endings), "ok")
+
+
+@click.command("gate", help="Say whether admitted and verified candidates explain a commit, a range or a pull request.")
+@click.argument("commit", metavar="[COMMIT|A..B]", default="HEAD")
 @click.option("--base", "base", metavar="REV", help="What the commit changes (default: its first parent).")
+@click.option("--event", type=click.Path(), metavar="FILE", help="A forge's event: pull_request, merge_group, push.")
+@click.option("--mode", type=click.Choice(MODES), help="Stop more than the policy of the target does.")
+@click.option("--judge", is_flag=True, help="Judge here what nothing explains; recorded in this clone's ledger.")
+@click.option(
+    "--evaluate/--no-evaluate",
+    default=None,
+    help="Run the checks of governed commits again here (default: in CI, if the policy says so).",
+)
+@click.option("--check", multiple=True, metavar="CMD", help="A check beside those of the base, where something is run.")
+@click.option("--seen", type=click.Path(), metavar="FILE", help="The ledger as it was seen last: it may only grow.")
+@click.option("--summary", type=click.Path(), metavar="FILE", help="Append a summary in Markdown to this file.")
+@click.option(
+    "--format",
+    "format_",
+    type=click.Choice(["text", "json", "sarif", "junit", "github"]),
+    default="text",
+    help="How to print the result; github: annotations.",
+)
 @repository_option
 @ledger_option
-@format_option
-def gate(commit: str, base: str | None, repo: str, directory: str | None, format_: str) -> int:
-    """Print the answer: exit 0 governed, 25 not governed, 12 cannot tell, 23 a check of the record failed."""
+def gate(**flags: Any) -> int:
+    """Print the answer: exit 0 nothing is stopped, 25 not governed, 12 cannot tell, 23 a check of the record failed."""
     from savant.cli.places import find_places
     from savant.repository.git import Repository
 
-    output = Output(as_json=format_ == "json")
-    with Repository.discover(Path(repo).absolute()) as repository:
-        head_commit = repository.resolve_commit(commit)
-        base_commit = _base_commit(repository, head_commit, base)
-        folder = None if directory is None else Path(directory).absolute()
-        report, question = _answer(find_places(), repository, folder, head_commit, base_commit, output)
-    ending = _ending(report)
-    code = EXITS[ending].code
-    output.document("gate", ending, code, _members(report, head_commit, base_commit, question))
-    if not output.as_json:
-        _say(output, report, head_commit, base_commit, question)
+    output = Output(as_json=flags["format_"] != "text")
+    folder = None if flags["directory"] is None else Path(flags["directory"]).absolute()
+    places = find_places()
+    with Repository.discover(Path(flags["repo"]).absolute()) as repository:
+        from savant.cli.gate_subjects import subject_of
+        from savant.cli.gating import Gate
+
+        subject = subject_of(repository, flags["commit"], flags["base"], flags["event"])
+        with Gate(places, repository, folder, output.progress) as asked:
+            told = _told(asked, subject, flags, output)
+    return _show(output, told, flags)
+
+
+def _told(asked: Gate, subject: Subject, flags: dict[str, Any], output: Output) -> Told:
+    from savant.cli.gating import checked_again, judged_here
+    from savant.cli.judging import Judging
+    from savant.cli.seen import check_seen, write_seen
+    from savant.contracts.errors import PortError, RefusedInput
+
+    seen = None if flags["seen"] is None else Path(flags["seen"])
+    if seen is not None and asked.reading is not None and asked.verified is not None:
+        stopped = check_seen(seen, asked.reading, asked.verified)
+        if stopped is not None:
+            asked.stop(stopped)
+        elif asked.verified.outcome == "verified":
+            write_seen(seen, asked.verified)
+    policy: Sealed[Policy] | None = None
+    try:
+        policy = None if subject.target is None else asked.rules(subject.target)
+    except (PortError, RefusedInput):
+        policy = None  # each step says what cannot be read
+    judge = Judging(flags["repo"], output, tuple(word for check in flags["check"] for word in ("--check", check)))
+    whole = asked.whole(subject, policy)
+    found = []
+    for step in subject.steps:
+        judged = asked.judge(step, policy)
+        rules = policy or (None if judged.question is None else judged.question.policy)
+        judged = _custody(judged, rules)
+        if flags["judge"]:
+            judged = judged_here(judged, judge)
+        if _evaluates(flags["evaluate"], rules) and judged.report.match is not None:
+            judged = checked_again(judged, judge)
+        found.append(judged)
+    rules = policy or next((item.question.policy for item in found if item.question is not None), None)
+    mode = "report" if rules is None else rules.document.gate.mode
+    return Told(subject, max(mode, flags["mode"] or mode, key=MODES.index), tuple(found), whole)
+
+
+def _evaluates(asked: bool | None, rules: Sealed[Policy] | None) -> bool:
+    """Whether checks are run again: as it was said, else in CI where the policy says so."""
+    if asked is not None:
+        return asked
+    is_ci = os.environ.get("CI", "").lower() in {"1", "true", "yes"}
+    return is_ci and rules is not None and rules.document.gate.evaluate
+
+
+def _custody(judged: Judged, rules: Sealed[Policy] | None) -> Judged:
+    """The answer where the rules demand that evidence is held by more than the person who made it."""
+    from driver.gate import GateReason, GateReport
+
+    demanded = "A" if rules is None else rules.document.gate.custody
+    if judged.report.answer != "governed" or demanded == "A":
+        return judged
+    detail = f"custody {demanded} is demanded; this ledger is held where it was made, which is A"
+    return msgspec.structs.replace(judged, report=GateReport("not-governed", (GateReason("gate.custody", detail),)))
+
+
+def _show(output: Output, told: Told, flags: dict[str, Any]) -> int:
+    from savant.cli.gate_output import FORMS, summary
+    from savant.cli.render import safe
+    from savant.files.atomic import read_optional, write_atomic
+
+    code = EXITS[told.ending].code
+    lines = [_line(told, item) for item in told.shown]
+    if flags["summary"] is not None:
+        path = Path(flags["summary"])
+        before = read_optional(path, max_bytes=64 * 1024 * 1024) or b""
+        write_atomic(path, before + summary(lines, _verdict(told)).encode("utf-8"), mode=0o644)
+    if flags["format_"] in FORMS:
+        from savant.cli.app import VERSION
+
+        output.raw(FORMS[flags["format_"]](lines, VERSION).encode("utf-8"))
+    elif flags["format_"] == "json":
+        output.document("gate", told.ending, code, _members(told))
+    else:
+        for item in told.shown:
+            _say(output, item)
+        output.say(safe(_verdict(told)))
     return code
 
 
-def _base_commit(repository: Repository, head_commit: str, base: str | None) -> str | None:
-    if base is not None:
-        return repository.resolve_commit(base)
-    parents = repository.parents(head_commit)
-    return parents[0] if parents else None
+def _verdict(told: Told) -> str:
+    stopped = sum(told.is_stopped(item) for item in told.judged)
+    governed = sum(item.report.answer == "governed" for item in told.judged)
+    if told.is_explained_as_one:
+        return f"{len(told.judged)} commits, one governed change; mode {told.mode}: nothing is stopped"
+    words = f"{governed} of {len(told.judged)} governed; mode {told.mode}"
+    if told.mode == "report" and governed < len(told.judged):
+        return f"{words}: reported, nothing is stopped"
+    return f"{words}: {stopped} stopped" if stopped else f"{words}: nothing is stopped"
 
 
-def _answer(
-    places: Places,
-    repository: Repository,
-    folder: Path | None,
-    head_commit: str,
-    base_commit: str | None,
-    output: Output,
-) -> tuple[GateReport, Question | None]:
-    from driver.gate import GateReason, GateReport, cannot_tell, check_ledger
-    from driver.gate_inputs import ask
-    from runner.snapshot import BaseSnapshot
-    from savant.cli.reading import read_repository_ledger
-    from savant.contracts.errors import PortError, RefusedInput, Unverifiable
+def _line(told: Told, item: Judged) -> Line:
+    from driver.gate import REASONS
+    from savant.cli.gate_output import Line
 
-    if base_commit is None:
-        return GateReport("not-governed", (GateReason("gate.no-base", head_commit),)), None
-    try:
-        before = BaseSnapshot.take(repository, base_commit, cache=None)
-        after = BaseSnapshot.take(repository, head_commit, cache=None)
-        question = ask(before, after)
-    except (PortError, RefusedInput) as error:
-        return cannot_tell("gate.unreadable", str(error)), None
-    try:
-        with read_repository_ledger(places, repository.common_dir, directory=folder) as reading:
-            output.progress("verifying the ledger")
-            verified = reading.verify()
-            report = check_ledger(verified) or _decide(question, before, after, repository, reading, verified)
-    except (PortError, RefusedInput, Unverifiable) as error:
-        code = "gate.no-ledger" if error.code == "unverifiable.no-ledger" else "gate.unreadable"
-        return cannot_tell(code, str(error)), question
-    return report, question
-
-
-def _decide(
-    question: Question,
-    before: BaseSnapshot,
-    after: BaseSnapshot,
-    repository: Repository,
-    reading: Reading,
-    verified: VerificationReport,
-) -> GateReport:
-    from driver.gate import decide_gate
-    from driver.gate_inputs import judge_again, runs_about
-    from driver.history import read_runs
-    from savant.cli.replaying import replayer
-
-    runs = [
-        history
-        for run_id in runs_about(question, reading.lines(), reading.registry, reading.bodies)
-        for history in read_runs(reading.lines(), reading.registry, reading.bodies, only=run_id)
-    ]
-    return decide_gate(
-        question,
-        runs,
-        rejudge=lambda match, decision: judge_again(question, before, after, match, decision),
-        replay=replayer(repository, reading, verified),
-    )
+    reasons = tuple((reason.code, REASONS[reason.code], reason.detail) for reason in item.report.reasons)
+    return Line(item.step.commit, item.step.base or "", item.report.answer, told.is_stopped(item), reasons)
 
 
 def _ending(report: GateReport) -> str:
@@ -125,12 +213,27 @@ def _ending(report: GateReport) -> str:
     return {"governed": "ok", "not-governed": "not-governed", "cannot-tell": "undecided"}[report.answer]
 
 
-def _members(report: GateReport, commit: str, base: str | None, question: Question | None) -> dict[str, Any]:
+def _members(told: Told) -> dict[str, Any]:
+    shown: Sequence[Judged] = told.shown
+    commits = [{**_commit(item), "stopped": told.is_stopped(item)} for item in shown]
+    return {
+        **(commits[0] if len(commits) == 1 else {}),
+        "subject": told.subject.name,
+        "mode": told.mode,
+        "stopped": any(told.is_stopped(item) for item in told.judged),
+        "commits": commits,
+    }
+
+
+def _commit(item: Judged) -> dict[str, Any]:
+    report, question = item.report, item.question
     match = report.match
     return {
         "answer": report.answer,
-        "commit": commit,
-        "base_commit": base,
+        "commit": item.step.commit,
+        "base_commit": item.step.base,
+        "declared": item.is_declared,
+        "parents": item.has_parents,
         "policy": None if question is None else question.policy.digest,
         "policy_origin": None if question is None else question.policy.document.origin,
         "how": None if match is None else match.how,
@@ -138,19 +241,27 @@ def _members(report: GateReport, commit: str, base: str | None, question: Questi
         "candidate": None if match is None else match.candidate.digest,
         "decision": None if report.decision is None else report.decision.digest,
         "reasons": [{"code": reason.code, "detail": reason.detail} for reason in report.reasons],
-        "limitations": [MOVED] if match is not None and match.how == "change" else [],
+        "limitations": _limitations(item),
     }
 
 
-def _say(output: Output, report: GateReport, commit: str, base: str | None, question: Question | None) -> None:
+def _limitations(item: Judged) -> list[str]:
+    if item.report.match is not None:
+        return [MOVED] if item.report.match.how == "change" else []
+    return [HERE] if item.report.answer == "governed" else []
+
+
+def _say(output: Output, item: Judged) -> None:
     from driver.gate import REASONS
 
-    output.say(f"{WORDS[report.answer]}: {short(commit)} on {short(base) if base else 'nothing'}")
+    report, base = item.report, item.step.base
+    output.say(f"{WORDS[report.answer]}: {short(item.step.commit)} on {short(base) if base else 'nothing'}")
     for reason in report.reasons:
         output.say(f"  {REASONS[reason.code]} [{reason.code}]", f"    {reason.detail}")
+    for limitation in _limitations(item):
+        output.say(f"  {limitation}")
     if report.match is not None:
-        if report.match.how == "change":
-            output.say(f"  {MOVED}")
         output.say(f"  next: savant show {report.match.history.run_id[:12]}")
-    if question is not None:
-        output.say(f"  rules: {question.policy.document.origin} policy {short(question.policy.digest)} at the base")
+    if item.question is not None:
+        policy = item.question.policy
+        output.say(f"  rules: {policy.document.origin} policy {short(policy.digest)}")

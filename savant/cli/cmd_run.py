@@ -105,7 +105,28 @@ def run(**flags: Any) -> int:
         return _run(bench, output, flags)
 
 
+def run_here(flags: dict[str, Any], output: Output) -> tuple[RunResult, str] | None:
+    """Run one task with these flags and show nothing: how it ended and its id; None where something is missing.
+
+    Errors as the command's.
+    """
+    from savant.cli.workbench import Workbench
+
+    with Workbench(flags["repo"], use_cache=not flags["no_cache"]) as bench, _interruptible(bench):
+        ended = _run_task(bench, output, flags)
+    return None if isinstance(ended, int) else ended[:2]
+
+
 def _run(bench: Workbench, output: Output, flags: dict[str, Any]) -> int:
+    ended = _run_task(bench, output, flags)
+    if isinstance(ended, int):
+        return ended
+    result, run_id, tape = ended
+    return show_result(output, result, run_id, bench.directory, tape.end())
+
+
+def _run_task(bench: Workbench, output: Output, flags: dict[str, Any]) -> tuple[RunResult, str, Tape] | int:
+    """One run: its result, its id and its tape; or the exit code of a run that could not start."""
     from msgspec.structs import replace
 
     from driver.money import parse_amount
@@ -164,7 +185,7 @@ def _run(bench: Workbench, output: Output, flags: dict[str, Any]) -> int:
         return show_not_ready(output, readiness)
     tape.describe(provision, asked.objective)
     result, run_id = _governed(bench, output, inputs, provision, tape, normalisers, holding, flags)
-    return show_result(output, result, run_id, bench.directory, tape.end())
+    return result, run_id, tape
 
 
 def _provider_flags(flags: dict[str, Any]) -> Any:

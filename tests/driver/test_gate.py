@@ -175,9 +175,21 @@ def test_another_policy_at_the_base_decides_again() -> None:
 def test_nothing_in_the_ledger_explains_it() -> None:
     """No run at all, or runs whose candidates have another tree and another change."""
     assert codes(answer(None)) == ["gate.no-candidate"]
-    other = candidate(change_digest=named("other"), final_digest=named("other tree"))
+    other = candidate(
+        change_digest=named("other"), final_digest=named("other tree"), input_digest=named("other base")
+    )
     report = answer(history(*governing(other)))
     assert (report.answer, codes(report)) == ("not-governed", ["gate.no-candidate"])
+
+
+def test_an_admitted_candidate_of_this_base_says_where_the_commit_differs() -> None:
+    """The paths are named; a candidate that was not admitted is not told."""
+    other = candidate(change_digest=named("other"), final_digest=named("other tree"))
+    report = answer(history(*governing(other)))
+    assert (report.answer, codes(report)) == ("not-governed", ["gate.differs"])
+    paths = sorted(operation.path for operation in other.document.operations)
+    assert report.reasons[0].detail.endswith(f": {', '.join(paths)}")
+    assert codes(answer(history(other))) == ["gate.no-candidate"]
 
 
 def test_the_same_tree_from_another_base_does_not_explain_it() -> None:

@@ -26,7 +26,7 @@ def ask(capsys: pytest.CaptureFixture[str]) -> Ask:
 
     def run(recorded: Recorded, *arguments: object) -> tuple[int, Any]:
         capsys.readouterr()
-        words = ["gate", *map(str, arguments), "--repo", str(recorded.repo), "--format", "json"]
+        words = ["gate", *map(str, arguments), "--repo", str(recorded.repo), "--format", "json", "--mode", "all"]
         code = run_command(words)
         return code, json.loads(capsys.readouterr().out)
 
@@ -143,7 +143,8 @@ def test_the_head_cannot_bring_its_own_rules(
     (recorded.repo / ".savant" / "policy.toml").write_bytes(FILES[".savant/policy.toml"] + b"# mine\n")
     branch("both")
     code, said = ask(recorded)
-    assert (code, codes(said)) == (25, ["gate.no-candidate"])
+    assert (code, codes(said)) == (25, ["gate.differs"])
+    assert said["reasons"][0]["detail"].endswith(": .savant/policy.toml")
 
 
 def test_a_merge_is_compared_with_its_first_parent(
@@ -174,7 +175,8 @@ def test_one_byte_more_is_not_governed(applied: tuple[Recorded, str], branch: Ca
     """The commit does something that was not admitted."""
     branch("nearly", a_py="a = 2\n\n")
     code, said = ask(applied[0])
-    assert (code, codes(said)) == (25, ["gate.no-candidate"])
+    assert (code, codes(said)) == (25, ["gate.differs"])
+    assert said["reasons"][0]["detail"].endswith(": a.py")
 
 
 def test_commits_without_a_change_have_nothing_to_explain(
