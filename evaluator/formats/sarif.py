@@ -11,7 +11,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from typing import Final
-from urllib.parse import unquote
 
 import msgspec
 
@@ -21,6 +20,7 @@ from savant.contracts.errors import RefusedInput
 
 _FAILING: Final = frozenset({"error", "warning"})
 _SUPPRESSED: Final = frozenset({"accepted", None})
+_QUOTED: Final = re.compile(rb"%([0-9A-Fa-f]{2})")
 _NUMBER: Final = re.compile(r"[0-9]+")
 
 
@@ -217,8 +217,14 @@ def _place(run: _Run, result: _Result) -> tuple[str, int]:
     artifact, known = physical.artifact_location, run.artifacts or []
     if not artifact.uri and 0 <= artifact.index < len(known):
         artifact = known[artifact.index].location or artifact
-    path = unquote(artifact.uri[:MAX_TEXT].removeprefix("file:").removeprefix("//")).removeprefix("./")
+    path = _unquoted(artifact.uri[:MAX_TEXT].removeprefix("file:").removeprefix("//")).removeprefix("./")
     return path, max(physical.region.start_line, 0) if physical.region is not None else 0
+
+
+def _unquoted(text: str) -> str:
+    """The text without percent-encoding."""
+    raw = _QUOTED.sub(lambda match: bytes.fromhex(match[1].decode("ascii")), text.encode("utf-8", "replace"))
+    return raw.decode("utf-8", "replace")
 
 
 def _refused(why: str) -> RefusedInput:

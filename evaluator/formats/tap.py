@@ -8,7 +8,6 @@ nothing about the tree and is refused.
 
 from __future__ import annotations
 
-import io
 import re
 from collections.abc import Iterator
 from typing import Final
@@ -22,6 +21,7 @@ from synthesis.documents import CheckStatus
 
 MAX_DEPTH: Final = 10
 INDENT: Final = 4
+_LINE: Final = re.compile(rb"[^\n]+")
 _POINT: Final = re.compile(r"^(?P<not>not )?ok\b(?:[ \t]+(?P<number>\d{1,9}))?[ \t]*(?:- )?(?P<rest>.*)$")
 _PLAN: Final = re.compile(r"^1\.\.(?P<count>\d{1,9})[ \t]*(?:#.*)?$")
 _DIRECTIVE: Final = re.compile(r"(?:^|[ \t])#[ \t]*(?P<word>skip|todo)\b", re.IGNORECASE)
@@ -123,8 +123,8 @@ def parse_tap(raw: bytes) -> tuple[TestCase, ...]:
     """
     check_report("tap", "TAP", raw)
     reader = _Reader()
-    for line in io.BytesIO(raw):
-        reader.line(line.decode("utf-8", "replace").rstrip("\r\n"))
+    for line in _LINE.finditer(raw):
+        reader.line(line[0].decode("utf-8", "replace").rstrip("\r"))
     return reader.cases()
 
 

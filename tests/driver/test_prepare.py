@@ -99,7 +99,13 @@ def test_the_session_binds_every_precommitted_document(ruled: BaseSnapshot) -> N
     assert session.objective == "Do it."
     assert isinstance(workspace.document, Workspace)
     assert workspace.document.object_format == "sha1"
-    assert {c.id for c in inputs.evaluator_policy.document.evaluators} == {"scope", "custody", "own", "check"}
+    assert {c.id for c in inputs.evaluator_policy.document.evaluators} == {
+        "scope",
+        "custody",
+        "secrets",
+        "own",
+        "check",
+    }
 
 
 @pytest.mark.parametrize(

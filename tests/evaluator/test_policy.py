@@ -91,6 +91,8 @@ def test_repeats_are_refused() -> None:
         (config_of(timeout_ms=0), "no time"),
         (built_in(kind="forbidden-paths", patterns=("a//b",)), "a//b"),
         (built_in(rule="no-regression"), "judged alone"),
+        (config_of("held-out", evaluator="held-out", rule="all-pass"), "belong together"),
+        (config_of(suite_digest="blake3:" + "0" * 64), "belong together"),
         (built_in(argv=("true",)), "judged alone"),
         (built_in(result_format="junit", report_path="x"), "judged alone"),
     ],
