@@ -110,9 +110,12 @@ def _say(run: Run) -> None:
     evaluation = run.trace.evaluation
     if evaluation is None:
         return
-    failing = [check for check in evaluation.document.checks if check.findings]
+    failing = [check for check in evaluation.document.checks if check.findings and check.comparison != "flaky"]
+    flaky = sum(check.comparison == "flaky" for check in evaluation.document.checks)
     words = f"evaluation: {evaluation.document.recommendation}"
     if failing:
         first = failing[0].findings[0]
         words += f"; {len(failing)} checks failed, first {failing[0].check}: {first.message.splitlines()[0]}"
+    if flaky:
+        words += f"; {flaky} flaky"
     run.ports.progress.say(words)

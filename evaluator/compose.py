@@ -190,6 +190,6 @@ def _bounded(policy: Policy, ordered: Sequence[Result]) -> Iterator[Check]:
     return (replace(check, findings=kept[check.check]) for check in checks)
 
 
-def relevance(check: Check) -> tuple[bool, bool]:
+def relevance(check: Check) -> tuple[bool, bool, bool]:
     """The sort key of what a person and the next request should read first: what blocks, single cases, the rest."""
-    return not check.required, check.check == check.evaluator
+    return not check.required, check.comparison == "flaky", check.check == check.evaluator

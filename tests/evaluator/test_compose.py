@@ -220,6 +220,15 @@ def test_the_most_severe_class_wins_and_a_policy_only_raises(classes: list[str],
     assert made.failure_classes == as_set(classes)
 
 
+def test_a_flaky_check_takes_no_room_from_one_that_counts() -> None:
+    """Where only one finding fits, it is that of the check that decides."""
+    flaky = check_of("a", "a:1", "failed", comparison="flaky", findings=(finding_of("a:1"),))
+    red = check_of("a", "a:2", "failed", findings=(finding_of("a:2"),))
+    policy = policy_of(config_of("a", repeats=1), max_findings=1)
+    made = composed(policy, result_of("a", flaky, red, classes=("mechanical-failure",)))
+    assert [bool(check.findings) for check in made.checks] == [False, True]
+
+
 STATUSES: st.SearchStrategy[CheckStatus] = st.sampled_from(["passed", "failed", "skipped", "unavailable"])
 FLAKY = Case("failed", failures=1, runs=2)
 NAMES = ["a", "a:1", "a:2"]
