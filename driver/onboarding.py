@@ -16,12 +16,13 @@ Reader = Callable[[str], bytes | None]
 
 
 class FoundCheck(msgspec.Struct, frozen=True):
-    """A check command that the project seems to have, and what it was seen in."""
+    """A check command that the project seems to have, what it was seen in, and how it is read if not by default."""
 
     id: str
     command: str
     rule: str
     seen_in: str
+    format: str = ""
 
 
 class FoundNormaliser(msgspec.Struct, frozen=True):
@@ -48,7 +49,7 @@ _MAX_CHECKS: Final = 8
 
 
 def find_checks(read: Reader) -> tuple[FoundCheck, ...]:
-    """The test commands of a project, in a fixed order; linters only as ``no-regression``."""
+    """The test commands of a project, in a fixed order; of linters only what is new counts."""
     return tuple(_checks(read))[:_MAX_CHECKS]
 
 
@@ -76,7 +77,7 @@ def _checks(read: Reader) -> Iterator[FoundCheck]:
     if makefile is not None and _MAKE_TEST.search(makefile):
         yield FoundCheck("make-test", "make test", "no-regression", "Makefile")
     if "ruff" in tools or read("ruff.toml") is not None:
-        yield FoundCheck("ruff", "ruff check .", "no-regression", "ruff configuration")
+        yield FoundCheck("ruff", "ruff check --output-format sarif .", "no-new", "ruff configuration", "sarif")
 
 
 def find_normalisers(read: Reader) -> tuple[FoundNormaliser, ...]:
@@ -125,6 +126,7 @@ def config_toml(domain: str, checks: tuple[FoundCheck, ...], normalisers: tuple[
             f"id = {_text(check.id)}  # seen in {check.seen_in}",
             f"command = {_text(check.command)}",
             f"rule = {_text(check.rule)}",
+            *([f"format = {_text(check.format)}"] if check.format else []),
             "",
         ]
     if not checks:

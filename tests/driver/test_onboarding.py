@@ -28,8 +28,8 @@ FOUND: dict[str, tuple[Mapping[str, bytes], str]] = {
     "go": ({"go.mod": b""}, "go test ./..."),
     "cargo": ({"Cargo.toml": b""}, "cargo test --quiet --offline"),
     "make": ({"Makefile": b"all:\n\ntest: all\n\ttrue\n"}, "make test"),
-    "ruff": ({"ruff.toml": b""}, "ruff check ."),
-    "ruff in pyproject": ({"pyproject.toml": b"[tool.ruff]\n"}, "ruff check ."),
+    "ruff": ({"ruff.toml": b""}, "ruff check --output-format sarif ."),
+    "ruff in pyproject": ({"pyproject.toml": b"[tool.ruff]\n"}, "ruff check --output-format sarif ."),
 }
 
 
@@ -38,7 +38,7 @@ def test_a_test_command_is_found_by_its_file(case: str) -> None:
     """One file, one check, which may not get worse."""
     files, command = FOUND[case]
     (found,) = find_checks(reader(files))
-    assert (found.command, found.rule) == (command, "no-regression")
+    assert (found.command, found.rule) == (command, "no-new" if found.id == "ruff" else "no-regression")
 
 
 @pytest.mark.parametrize(
@@ -102,6 +102,9 @@ def test_what_init_writes_is_read_back() -> None:
     assert [" ".join(c.argv[: len(f.command.split())]) for c, f in zip(config.checks, checks, strict=True)] == [
         f.command for f in checks
     ]
+    assert {c.id: c.result_format for c in config.checks if c.result_format not in ("exit-status", "junit")} == {
+        "ruff": "sarif"
+    }
     assert {n.id: set(n.patterns) for n in config.normalisers} == {f.id: set(f.patterns) for f in FORMATTERS.values()}
     verify_policy(evaluator_policy(config, ()))
 
