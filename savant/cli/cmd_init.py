@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,9 +25,11 @@ MAX_READ = 1024 * 1024
 @repository_option
 @click.option("--domain", help="The repository's name in receipts (default: proposed from the folder).")
 @click.option("--try-checks/--no-try-checks", default=True, help="Run each check that was found once on the base.")
+@click.option("--ci", type=click.Choice(["github", "gitlab"]), help="Write a pipeline that asks the gate, too.")
+@click.option("--hook", is_flag=True, help="Write a pre-push hook that asks the gate, too.")
 @format_option
-def init(repo: str, domain: str | None, try_checks: bool, format_: str) -> int:
-    """Write ``.savant/config.toml`` and ``.savant/policy.toml`` where there are none."""
+def init(repo: str, domain: str | None, try_checks: bool, ci: str | None, hook: bool, format_: str) -> int:
+    """Write ``.savant/config.toml`` and ``.savant/policy.toml`` where there are none, and what else was asked for."""
     from admission.policy import policy_toml, starter_policy
     from driver.onboarding import config_toml, find_checks, find_normalisers
     from savant.cli.workbench import Workbench
@@ -56,6 +58,8 @@ def init(repo: str, domain: str | None, try_checks: bool, format_: str) -> int:
             if name not in kept:
                 create_only(folder / name, text.encode("utf-8"), 0o644)
                 written.append(name)
+        for place, name, text, executable in _others(bench, root, ci, hook):
+            (written if _is_written(place, name, text, executable=executable) else kept).append(name)
         tried = _try_checks(bench, checks) if try_checks else {}
     output.document(
         "init",
@@ -69,8 +73,8 @@ def init(repo: str, domain: str | None, try_checks: bool, format_: str) -> int:
         },
     )
     if not output.as_json:
-        output.say(*(f"wrote .savant/{name}" for name in written))
-        output.say(*(f"kept .savant/{name}: it was there" for name in kept))
+        output.say(*(f"wrote {_shown(name, files)}" for name in written))
+        output.say(*(f"kept {_shown(name, files)}: it was there" for name in kept))
         for check in checks:
             state = tried.get(check.id, "not tried")
             output.say(f"check {check.id}: {check.command} (seen in {check.seen_in}); on the base: {state}")
@@ -79,6 +83,38 @@ def init(repo: str, domain: str | None, try_checks: bool, format_: str) -> int:
         output.say(*(f"formatter {n.id}: {n.command} (from the pre-commit configuration)" for n in normalisers))
         output.say("", "Review them, then: git add .savant && git commit", "They are in force once they are committed.")
     return 0
+
+
+def _others(bench: Workbench, root: Path, ci: str | None, hook: bool) -> Iterator[tuple[Path, str, str, bool]]:
+    """What is written beside the rules: the folder, the path below it, the text, whether it runs."""
+    from savant.cli.app import VERSION
+    from savant.cli.workflows import PIPELINES, PRE_PUSH
+
+    if ci is not None:
+        pipeline = PIPELINES[ci]
+        yield root, pipeline.path, pipeline.text(VERSION), pipeline.executable
+    if hook:
+        yield bench.repository.common_dir, PRE_PUSH.path, PRE_PUSH.text(VERSION), PRE_PUSH.executable
+
+
+def _is_written(folder: Path, name: str, text: str, *, executable: bool) -> bool:
+    """Write a file that is not there, through no link.
+
+    Errors as writing a file.
+    """
+    from savant.files.tree import lstat_at, mkdirs_at, open_root, write_file_at
+
+    raw = name.encode("ascii")
+    with open_root(folder) as top:
+        mkdirs_at(top, raw.rpartition(b"/")[0], sync=False)
+        if lstat_at(top, raw) is not None:
+            return False
+        write_file_at(top, raw, text.encode("utf-8"), executable=executable, sync=True, exclusive=True)
+    return True
+
+
+def _shown(name: str, rules: Container[str]) -> str:
+    return f".savant/{name}" if name in rules else name
 
 
 def _try_checks(bench: Workbench, checks: tuple[FoundCheck, ...]) -> dict[str, str]:
