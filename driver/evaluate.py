@@ -59,6 +59,8 @@ def evaluate_candidate(run: Run) -> RunDisposition | None:
             sight=ports.sight,
             demands=inputs.demands.checks,
             suite=ports.suite,
+            results=ports.results,
+            say=ports.progress.say,
         ),
         run.base_results,
     )

@@ -26,6 +26,7 @@ from savant.identity.people import People
 from savant.process.port import ProcessRunner
 from savant.process.view import PLAIN_SIGHT, Sight
 from savant.store.port import ObjectStore
+from savant.store.results import KeptResults
 from synthesis.documents import Limitation, Session
 
 
@@ -85,6 +86,7 @@ class RunPorts(msgspec.Struct, frozen=True, kw_only=True):
     :param normalisers: the policy's formatters, their executables resolved.
     :param ambient: the person's environment; evaluators see only the names that their policy lists.
     :param suite: the held-out suite, whose digest the evaluator policy names; None for none.
+    :param results: what bases gave in earlier runs; None to measure every base.
     :param sight: what evaluators and formatters see of the person's machine.
     """
 
@@ -103,3 +105,4 @@ class RunPorts(msgspec.Struct, frozen=True, kw_only=True):
     progress: Progress
     sight: Sight = PLAIN_SIGHT
     suite: HeldOut | None = None
+    results: KeptResults | None = None

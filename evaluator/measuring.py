@@ -32,6 +32,7 @@ from evaluator.documents import COMMAND_KINDS, Descriptor, EvaluatorConfig, Eval
 from evaluator.doubts import doubts, must_fix_names
 from evaluator.excuses import excuse_of
 from evaluator.heldout import FOLDER, PLACEHOLDER, SuiteTree, is_taken
+from evaluator.kept import keep_result, kept_result
 from providerport.port import BaseReader
 from runner.content import CandidateTree
 from runner.documents import Candidate, CandidateOperation
@@ -238,13 +239,15 @@ def _command(config: EvaluatorConfig, inputs: EvaluationInputs, host: CommandHos
     compares = config.rule != "all-pass"
     base = _on_base(config, inputs.snapshot, inputs.snapshot.manifest.digest, host, base_results) if compares else None
     measured = _run(config, tree, host)
+    terms = _terms(config, inputs)
+    if base is not None and base.is_kept and _is_against(measured, compare(base.cases, measured.cases, terms)):
+        base = _on_base(config, inputs.snapshot, inputs.snapshot.manifest.digest, host, base_results, is_anew=True)
     seen = [measured.containment, None if base is None else base.containment]
     before = None if base is None or base.outcome != "completed" else base.cases
     is_broken = before is not None and measured.started and measured.outcome != "completed"
     if before is not None and is_broken:
         # It ran on the base and does not on the candidate: that is a finding about the candidate, told as one.
         before = {config.id: before[config.id]}
-    terms = _terms(config, inputs)
     compared = compare(before, measured.cases, terms)
     for _ in range(config.repeats):
         if not measured.started or not any(item.counts and item.status == "failed" for item in compared):
@@ -265,6 +268,13 @@ def _command(config: EvaluatorConfig, inputs: EvaluationInputs, host: CommandHos
         seen.append(shown.containment)
         compared = compare(before, measured.cases, replace(terms, on_base=shown.cases))
     return _Seen(measured, base, compared, is_broken, weakest(seen))
+
+
+def _is_against(measured: Measured, compared: Sequence[Compared]) -> bool:
+    """Whether anything of the candidate is not as it should be, so that what the base gives decides something."""
+    if measured.outcome != "completed" or any(item.counts for item in compared):
+        return True
+    return any(case.status == "failed" or case.is_flaky for case in measured.cases.values())
 
 
 def _terms(config: EvaluatorConfig, inputs: EvaluationInputs) -> Terms:
@@ -308,12 +318,24 @@ def _once(config: EvaluatorConfig, tree: BaseReader, host: CommandHost) -> Measu
 
 
 def _on_base(
-    config: EvaluatorConfig, tree: BaseReader, tree_digest: str, host: CommandHost, base_results: BaseResults
+    config: EvaluatorConfig,
+    tree: BaseReader,
+    tree_digest: str,
+    host: CommandHost,
+    base_results: BaseResults,
+    *,
+    is_anew: bool = False,
 ) -> Measured:
+    """What a base gives: as this run or, unless ``is_anew``, an earlier one saw it, else measured now."""
     key = f"{digest(encode_struct(config))} {tree_digest}"
     known = base_results.get(key)
-    if known is not None:
+    if known is not None and not (is_anew and known.is_kept):
         return known
+    kept = None if is_anew else kept_result(config, tree_digest, host)
+    if kept is not None:
+        host.say(f"{config.id}: base from an earlier run")
+        base_results[key] = kept
+        return kept
     measured = _run(config, tree, host)
     for _ in range(config.repeats):
         if measured.outcome != "completed" or not any(case.is_doubtful for case in measured.cases.values()):
@@ -321,6 +343,7 @@ def _on_base(
         measured = _again(measured, _once(config, tree, host))
     if measured.outcome == "completed":
         base_results[key] = measured
+        keep_result(config, tree_digest, host, measured)
     return measured
 
 

@@ -67,6 +67,7 @@ class Measured(msgspec.Struct, frozen=True):
     :param started: whether the command itself ran, so that how it ended may be the tree's doing.
     :param containment: the weakest that one of its commands had; None if none ran.
     :param lost: why earlier runs of it on the same tree gave nothing.
+    :param is_kept: whether an earlier run saw it.
     """
 
     outcome: EvaluatorOutcome
@@ -78,6 +79,7 @@ class Measured(msgspec.Struct, frozen=True):
     started: bool = False
     containment: Containment | None = None
     lost: tuple[str, ...] = ()
+    is_kept: bool = False
 
 
 def measure_command(config: EvaluatorConfig, tree: BaseReader, host: CommandHost) -> Measured:

@@ -9,7 +9,7 @@ it; its packages are links to the checkout's, which at S3 are seen, read-only, o
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from types import MappingProxyType
@@ -30,11 +30,16 @@ from savant.files.tree import mkdirs_at, open_root
 from savant.process.environment import DEFAULT_PATH, allowed_environment
 from savant.process.port import Command, Ended, Limits, ProcessRunner
 from savant.process.view import PLAIN_SIGHT, Sight, confined, containment_of
+from savant.store.results import KeptResults
 
 PROBE_TIMEOUT_MS: Final = 30_000
 PROBE_BYTES: Final = 4 * 1024 * 1024
 MODULES: Final = "node_modules"
 NO_DEMAND: Final = Demand()
+
+
+def _say_nothing(_: str) -> None:
+    """Where nobody listens."""
 
 
 class CommandHost(msgspec.Struct, frozen=True):
@@ -44,6 +49,8 @@ class CommandHost(msgspec.Struct, frozen=True):
     :param sight: what they see of the person's machine.
     :param suite: the held-out suite of the run, None for none.
     :param demands: the least containment of each evaluator, by its id; nothing is demanded of others.
+    :param results: what bases gave in earlier runs; None for nothing.
+    :param say: where it is told what a person may wonder about.
     """
 
     processes: ProcessRunner
@@ -56,6 +63,8 @@ class CommandHost(msgspec.Struct, frozen=True):
     sight: Sight = PLAIN_SIGHT
     demands: Mapping[str, Demand] = MappingProxyType({})
     suite: HeldOut | None = None
+    results: KeptResults | None = None
+    say: Callable[[str], None] = _say_nothing
 
     def demand(self, evaluator: str) -> Demand:
         """The least containment of an evaluator's commands."""

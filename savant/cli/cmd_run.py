@@ -93,7 +93,7 @@ if TYPE_CHECKING:
 @click.option(
     "--ledger-mode", type=click.Choice(["enforce", "record", "off"]), default="enforce", help="When recording fails."
 )
-@click.option("--no-cache", is_flag=True, help="Compute the base manifest anew.")
+@click.option("--no-cache", is_flag=True, help="Compute and measure the base anew.")
 @click.option("--quiet", is_flag=True, help="No progress on stderr.")
 @format_option
 def run(**flags: Any) -> int:
@@ -326,6 +326,7 @@ def _governed(
             progress=_Lines(output),
             sight=bench.sight,
             suite=holding.suite,
+            results=bench.results,
         )
         apply = _applier(bench, flags, recorder)
         result = run_whole(inputs, ports, apply)

@@ -27,6 +27,7 @@ from savant.repository.build import ManifestCache
 from savant.repository.git import Repository
 from savant.store.database import RunDatabase
 from savant.store.objects import FileObjectStore
+from savant.store.results import KeptResults
 
 SCRATCH_PREFIX = "run-"
 
@@ -86,6 +87,11 @@ class Workbench:
         cache = SqliteManifestCache(self.directory / "manifests.db")
         self._stack.callback(cache.close)
         return cache
+
+    @cached_property
+    def results(self) -> KeptResults | None:
+        """What bases gave in earlier runs, None with ``--no-cache``."""
+        return KeptResults(self.directory / "results") if self._use_cache else None
 
     @cached_property
     def scratch(self) -> Path:
