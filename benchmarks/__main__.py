@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from benchmarks import bench_ledger, bench_manifest, bench_run, bench_sandbox, bench_start
+from benchmarks import bench_ledger, bench_manifest, bench_patterns, bench_run, bench_sandbox, bench_start
 
-sys.exit(max(module.main() for module in (bench_start, bench_manifest, bench_ledger, bench_run, bench_sandbox)))
+MODULES = (bench_start, bench_manifest, bench_ledger, bench_run, bench_sandbox, bench_patterns)
+sys.exit(max(module.main() for module in MODULES))

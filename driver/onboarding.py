@@ -35,7 +35,7 @@ class FoundNormaliser(msgspec.Struct, frozen=True):
 
 FORMATTERS: Final[Mapping[str, FoundNormaliser]] = MappingProxyType(
     {
-        "ruff-format": FoundNormaliser("ruff-format", "ruff format .", ("*.py", "*.pyi")),
+        "ruff-format": FoundNormaliser("ruff-format", "ruff format --no-cache .", ("*.py", "*.pyi")),
         "black": FoundNormaliser("black", "black -q .", ("*.py", "*.pyi")),
         "prettier": FoundNormaliser("prettier", "prettier --write .", ("*.js", "*.ts", "*.css", "*.json")),
         "gofmt": FoundNormaliser("gofmt", "gofmt -w .", ("*.go",)),

@@ -19,7 +19,8 @@ So the text of a path is a pattern for that path, unless it holds one of ``* ? [
 :func:`literal` writes those right. One *character* is one UTF-8 character, or one byte that is not valid UTF-8.
 
 Different from gitignore: a trailing slash anchors too (``build/`` is the one at the root, ``**/build/`` is any); there
-is no negation and no backslash escape, both are refused; ``**`` glued to other characters is refused.
+is no negation and no backslash escape, both are refused; ``**`` glued to other characters is refused; ``?`` is one
+character, not one byte.
 
 The work for one match is bounded by the length of the path times the length of the pattern: every ``*`` and every
 ``**`` but the last commits to its first match (atomic groups), which is exact, because what follows has a fixed length.
