@@ -1,8 +1,8 @@
 """The pattern language against ``git check-ignore``, where both mean the same.
 
-Left out is what is different on purpose: a trailing slash, negation, escapes, names that are not ASCII. In git a pattern
-that names a folder covers what lies in it; here folders have no dot and the last component of a pattern has one, so that
-it names files only.
+Left out is what is different on purpose: a trailing slash, negation, escapes, names that are not ASCII. In git a
+pattern that names a folder covers what lies in it; here folders have no dot and the last component of a pattern has
+one, so that it names files only.
 """
 
 from __future__ import annotations
