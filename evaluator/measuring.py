@@ -43,7 +43,7 @@ from savant.contracts.canonical import encode_struct
 from savant.contracts.containment import Containment, Demand, weakest
 from savant.contracts.digest import digest
 from savant.contracts.document import Sealed, seal
-from savant.contracts.errors import RefusedInput, SavantError
+from savant.contracts.errors import PortError, RefusedInput, SavantError, Unverifiable, VerificationError
 from savant.contracts.scalars import as_set
 from savant.files.paths import to_text
 from savant.process.identity import executable_digest
@@ -212,7 +212,7 @@ def measure(
 def _built_in(config: EvaluatorConfig, inputs: EvaluationInputs, findings: Sequence[Finding]) -> _Seen:
     try:
         measured = Measured("completed", {config.id: BUILT_IN[config.evaluator](config, inputs, findings)})
-    except RefusedInput as error:
+    except (RefusedInput, PortError, Unverifiable, VerificationError) as error:
         measured = unavailable(config, error.message)
     return _Seen(measured, None, compare(None, measured.cases, Terms(rule=config.rule)), False, None)
 
