@@ -175,9 +175,7 @@ def test_another_policy_at_the_base_decides_again() -> None:
 def test_nothing_in_the_ledger_explains_it() -> None:
     """No run at all, or runs whose candidates have another tree and another change."""
     assert codes(answer(None)) == ["gate.no-candidate"]
-    other = candidate(
-        change_digest=named("other"), final_digest=named("other tree"), input_digest=named("other base")
-    )
+    other = candidate(change_digest=named("other"), final_digest=named("other tree"), input_digest=named("other base"))
     report = answer(history(*governing(other)))
     assert (report.answer, codes(report)) == ("not-governed", ["gate.no-candidate"])
 

@@ -108,7 +108,7 @@ def test_several_commits_may_be_one_governed_change(
 def test_events_of_a_forge(
     made: tuple[Recorded, str], work: Callable[..., str], ask: Callable[..., Asked], tmp_path: Path
 ) -> None:
-    """A pull request is judged by its head on what both lines have in common; a merge group and a push by their ends."""
+    """A pull request is judged by its head on the common commit, a merge group and a push by their ends."""
     repo, main = made[0].repo, git(made[0].repo, "rev-parse", "main")
     git(repo, "cherry-pick", made[1])
     head = git(repo, "rev-parse", "HEAD")
