@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from driver.gate import GateReason, GateReport, cannot_tell
+from savant.cli.render import Output
 from savant.contracts.errors import SavantError
 
 if TYPE_CHECKING:
-    from savant.cli.render import Output
+    from driver.run import RunResult
 
 PASSED: Final = frozenset({"admitted", "admitted-with-conditions"})
 
@@ -34,15 +35,23 @@ class Judging:
         words = ["--from-commit", f"{base}..{commit}", "--repo", self._repo, "--quiet", *self._more]
         try:
             flags: dict[str, Any] = run.make_context("run", words).params
-            result = run_here(flags, self._output)
+            result = run_here(flags, Output(as_json=True, quiet=True))
         except SavantError as error:
             return cannot_tell("gate.not-judged", str(error))
         if result is None:
             return cannot_tell("gate.not-judged", "Something is missing here: savant run says what.")
         ended, run_id = result
-        told = f"run {run_id[:12]}: {ended.disposition}"
+        told = f"run {run_id[:12]}: {ended.disposition}{_why(ended)}"
         if ended.disposition in PASSED:
             return GateReport("governed", (GateReason("gate.judged", told),))
         if ended.disposition == "waiting":
             return GateReport("not-governed", (GateReason("gate.judged-waiting", told),))
         return GateReport("not-governed", (GateReason("gate.judged-refused", f"{told} {ended.detail}".strip()),))
+
+
+def _why(ended: RunResult) -> str:
+    """The rules that decided, where a decision was made."""
+    if ended.admission is None or ended.disposition in PASSED:
+        return ""
+    rules = dict.fromkeys(reason.rule for reason in ended.admission.decision.document.reasons)
+    return f" ({', '.join(rules)})"
