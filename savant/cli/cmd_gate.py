@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from savant.cli.gate_subjects import Subject
     from savant.cli.gating import Gate, Judged
     from savant.contracts.document import Sealed
+    from savant.contracts.signing import Signer
 
 WORDS: Final = {
     "governed": "GOVERNED",
@@ -39,12 +40,14 @@ class Told(msgspec.Struct, frozen=True):
 
     :param mode: what is stopped.
     :param whole: all commits as one change, where that explains them.
+    :param rules: digests of the policies that decided, in order, each once.
     """
 
     subject: Subject
     mode: str
     judged: tuple[Judged, ...]
     whole: Judged | None
+    rules: tuple[str, ...]
 
     @property
     def is_explained_as_one(self) -> bool:
@@ -83,6 +86,9 @@ class Told(msgspec.Struct, frozen=True):
 @click.option("--check", multiple=True, metavar="CMD", help="A check beside those of the base, where something is run.")
 @click.option("--seen", type=click.Path(), metavar="FILE", help="The ledger as it was seen last: it may only grow.")
 @click.option("--summary", type=click.Path(), metavar="FILE", help="Append a summary in Markdown to this file.")
+@click.option("--vsa", type=click.Path(), metavar="FILE", help="Write the answer as a signed verification summary.")
+@click.option("--vsa-key", type=click.Path(), metavar="KEY", help="The key that signs it: an OpenSSH ed25519 file.")
+@click.option("--vsa-resource", metavar="URI", help="The repository as those who check the summary name it.")
 @click.option(
     "--format",
     "format_",
@@ -98,6 +104,7 @@ def gate(**flags: Any) -> int:
     from savant.repository.git import Repository
 
     output = Output(as_json=flags["format_"] != "text")
+    signer = _signer(flags)
     folder = None if flags["directory"] is None else Path(flags["directory"]).absolute()
     places = find_places()
     with Repository.discover(Path(flags["repo"]).absolute()) as repository:
@@ -107,10 +114,33 @@ def gate(**flags: Any) -> int:
         subject = subject_of(repository, flags["commit"], flags["base"], flags["event"])
         with Gate(places, repository, folder, output.progress) as asked:
             told = _told(asked, subject, flags, output)
+    if signer is not None:
+        _summarise(told, flags, signer)
     return _show(output, told, flags)
 
 
+def _signer(flags: dict[str, Any]) -> Signer | None:
+    """The key of the summary, before anything else is done; None where no summary is asked for."""
+    from savant.cli.vsa import verify_flags
+
+    verify_flags(flags["vsa"], flags["vsa_key"], flags["vsa_resource"])
+    if flags["vsa"] is None:
+        return None
+    from savant.identity.keys import load_private_key
+
+    return load_private_key(Path(flags["vsa_key"]).absolute())
+
+
+def _summarise(told: Told, flags: dict[str, Any], signer: Signer) -> None:
+    from savant.cli.app import VERSION
+    from savant.cli.vsa import Answers, write_vsa
+
+    answers = Answers(told.subject.name, told.subject.head, told.shown, told.rules)
+    write_vsa(Path(flags["vsa"]), answers, flags["vsa_resource"], VERSION, signer)
+
+
 def _told(asked: Gate, subject: Subject, flags: dict[str, Any], output: Output) -> Told:
+    from driver.gate import cannot_tell
     from savant.cli.gating import checked_again, judged_here
     from savant.cli.judging import Judging
     from savant.cli.seen import check_seen, write_seen
@@ -124,25 +154,42 @@ def _told(asked: Gate, subject: Subject, flags: dict[str, Any], output: Output) 
         elif asked.verified.outcome == "verified":
             write_seen(seen, asked.verified)
     policy: Sealed[Policy] | None = None
-    try:
-        policy = None if subject.target is None else asked.rules(subject.target)
-    except (PortError, RefusedInput):
-        policy = None  # each step says what cannot be read
+    unread: str | None = None
+    if subject.target is not None:
+        try:
+            policy = asked.rules(subject.target)
+        except (PortError, RefusedInput) as error:
+            unread = str(error)
+            asked.stop(cannot_tell("gate.unreadable", unread))
     judge = Judging(flags["repo"], output, tuple(word for check in flags["check"] for word in ("--check", check)))
-    whole = asked.whole(subject, policy)
-    found = []
-    for step in subject.steps:
-        judged = asked.judge(step, policy)
+
+    def answered(judged: Judged, *, is_judging: bool) -> Judged:
         rules = policy or (None if judged.question is None else judged.question.policy)
         judged = _custody(judged, rules)
-        if flags["judge"]:
+        if is_judging and unread is None:
             judged = judged_here(judged, judge)
         if _evaluates(flags["evaluate"], rules) and judged.report.match is not None:
             judged = checked_again(judged, judge)
-        found.append(judged)
-    rules = policy or next((item.question.policy for item in found if item.question is not None), None)
-    mode = "report" if rules is None else rules.document.gate.mode
-    return Told(subject, max(mode, flags["mode"] or mode, key=MODES.index), tuple(found), whole)
+        return judged
+
+    whole = asked.whole(subject, policy)
+    found = [answered(asked.judge(step, policy), is_judging=flags["judge"]) for step in subject.steps]
+    if whole is not None:
+        is_left = any(item.report.answer != "governed" for item in found)
+        whole = answered(whole, is_judging=flags["judge"] and is_left)
+    questions = [item.question for item in (*found, *([whole] if whole else ())) if item.question is not None]
+    rules = policy or next((question.policy for question in questions), None)
+    strictest = max(_mode(rules, found, unread), flags["mode"] or MODES[0], key=MODES.index)
+    digests = {question.policy.digest for question in questions}
+    return Told(subject, strictest, tuple(found), whole, tuple(sorted(digests)))
+
+
+def _mode(rules: Sealed[Policy] | None, found: Sequence[Judged], unread: str | None) -> str:
+    """What is stopped: as the rules say. Rules that are there and cannot be read may have said to stop everything."""
+    if rules is not None and unread is None:
+        return rules.document.gate.mode
+    is_unread = any(reason.code == "gate.unreadable" for item in found for reason in item.report.reasons)
+    return "all" if is_unread or unread is not None else "report"
 
 
 def _evaluates(asked: bool | None, rules: Sealed[Policy] | None) -> bool:

@@ -32,11 +32,13 @@ class Subject(msgspec.Struct, frozen=True):
     :param target: the commit whose policy decides; None for each step's own base.
     :param steps: the commits one by one, oldest first.
     :param whole: all of them as one change, where that may explain them too.
+    :param head: the commit that it ends with.
     """
 
     name: str
     target: str | None
     steps: tuple[Step, ...]
+    head: str
     whole: Step | None = None
 
 
@@ -57,8 +59,8 @@ def subject_of(repository: Repository, commit: str, base: str | None, event: str
         return _of_range(repository, commit, repository.resolve_commit(first or "HEAD"), last or "HEAD")
     head = repository.resolve_commit(commit)
     if base is not None:
-        return Subject("commit", None, (Step(head, repository.resolve_commit(base)),))
-    return Subject("commit", None, (_alone(repository, head),))
+        return Subject("commit", None, (Step(head, repository.resolve_commit(base)),), head)
+    return Subject("commit", None, (_alone(repository, head),), head)
 
 
 def _alone(repository: Repository, commit: str) -> Step:
@@ -71,7 +73,7 @@ def _of_range(repository: Repository, name: str, first: str, last: str) -> Subje
     steps = tuple(_alone(repository, commit) for commit in commits_between(repository, first, head))
     start = merge_base(repository, first, head)
     whole = Step(head, start) if len(steps) > 1 and start is not None else None
-    return Subject(name, first, steps, whole)
+    return Subject(name, first, steps, head, whole)
 
 
 def commits_between(repository: Repository, first: str, last: str) -> tuple[str, ...]:
@@ -113,7 +115,8 @@ def _of_event(repository: Repository, path: Path) -> Subject:
         base, head = _ids(path, event, None, ("before",), ("after",))
         kind = "push"
         if base.strip("0") == "":
-            return Subject(kind, None, (_alone(repository, repository.resolve_commit(head)),))
+            created = repository.resolve_commit(head)
+            return Subject(kind, None, (_alone(repository, created),), created)
     return msgspec.structs.replace(_of_range(repository, kind, repository.resolve_commit(base), head), name=kind)
 
 

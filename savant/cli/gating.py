@@ -151,8 +151,8 @@ class Gate:
 
 
 def judged_here(judged: Judged, judge: Judge) -> Judged:
-    """The answer about a commit that nothing explains, judged here."""
-    if judged.step.base is None or judged.report.answer == "governed":
+    """The answer about a commit that nothing explains, judged here; a check of the record that failed stays that."""
+    if judged.step.base is None or judged.report.answer == "governed" or judged.report.is_failed_check:
         return judged
     return replace(judged, report=judge(judged.step.commit, judged.step.base))
 
