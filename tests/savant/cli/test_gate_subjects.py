@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -236,3 +237,64 @@ def test_coverage_says_what_stands_behind_each_commit(
     assert out.splitlines()[-1] == "1 governed, 1 declared human, 1 emergency, 1 UNEXPLAINED"
     assert ask("work", command="coverage")[0] == 2
     assert ask("work..work", command="coverage") == (0, "no commit\n")
+
+
+def test_commits_as_one_change_are_held_to_what_one_commit_is_held_to(
+    made: tuple[Recorded, str], work: Callable[..., str], ask: Callable[..., Asked]
+) -> None:
+    """The checks run again on the whole, and the custody that the target demands counts for it."""
+    work("half", a_py="a = 1.5\n")
+    work("whole", a_py="a = 2\n")
+    words = ("main..work", "--format", "json", "--mode", "all")
+    assert told(ask(*words, "--evaluate", "--check", "/bin/true"))[0] == 0
+    assert told(ask(*words, "--evaluate", "--check", "/usr/bin/grep -q 1 a.py"))[0] == 25
+    policy = made[0].repo / ".savant/policy.toml"
+    git(made[0].repo, "checkout", "--quiet", "-B", "strict", "main")
+    policy.write_text(re.sub(r'(?m)^custody = "A"', 'custody = "B"', policy.read_text()))
+    git(made[0].repo, "commit", "--quiet", "--all", "--message", "custody")
+    git(made[0].repo, "checkout", "--quiet", "work")
+    code, said = told(ask("strict..work", "--format", "json", "--mode", "all"))
+    assert (code, [item["answer"] for item in said["commits"]]) == (25, ["not-governed", "not-governed"])
+
+
+def test_commits_that_pass_only_together_are_judged_as_one(work: Callable[..., str], ask: Callable[..., Asked]) -> None:
+    """A commit on the way may be broken where the change as a whole is judged here."""
+    work("broken", a_py="a = 9\n")
+    work("mended", a_py="a = 11\n")
+    words = ("main..work", "--judge", "--format", "json", "--mode", "all", "--check")
+    code, said = told(ask(*words, "/usr/bin/grep -q 1 a.py"))
+    assert (code, said["answer"], len(said["commits"])) == (0, "governed", 1), said
+    work("broken again", a_py="a = 9\n")
+    code, said = told(ask(*words, "/usr/bin/grep -q 1 a.py"))
+    assert (code, [item["stopped"] for item in said["commits"]]) == (25, [True, False, True])
+
+
+def test_rules_that_cannot_be_read_stop(
+    made: tuple[Recorded, str], work: Callable[..., str], ask: Callable[..., Asked], tmp_path: Path
+) -> None:
+    """They may have said to stop everything: a broken policy at the target, and a base that a shallow clone lacks."""
+    work("half", a_py="a = 1.5\n")
+    assert told(ask("main..work", "--format", "json"))[0] == 0
+    git(made[0].repo, "checkout", "--quiet", "-B", "broken", "main")
+    (made[0].repo / ".savant/policy.toml").write_text("mode = \n")
+    git(made[0].repo, "commit", "--quiet", "--all", "--message", "broken")
+    git(made[0].repo, "checkout", "--quiet", "work")
+    for more in ((), ("--judge", "--check", "/bin/true")):
+        code, said = told(ask("broken..work", "--format", "json", *more))
+        assert (code, said["mode"], said["commits"][0]["reasons"][0]["code"]) == (12, "all", "gate.unreadable"), said
+    clone = tmp_path / "clone"
+    git(tmp_path, "clone", "--quiet", "--depth", "1", "--branch", "work", made[0].repo.as_uri(), str(clone))
+    assert run_command(["gate", "--repo", str(clone)]) == 12
+
+
+def test_a_damaged_record_is_not_judged_away(
+    made: tuple[Recorded, str], work: Callable[..., str], ask: Callable[..., Asked], tmp_path: Path
+) -> None:
+    """``--judge`` is for what nothing explains; a ledger that was rolled back stays refused."""
+    work("by hand", a_py="a = 3\n")
+    seen = tmp_path / "seen.json"
+    words = ("--seen", seen, "--judge", "--check", "/bin/true", "--mode", "all", "--format", "json")
+    assert told(ask(*words))[0] == 0
+    seen.write_text(json.dumps({**json.loads(seen.read_text()), "root": "00" * 32}))
+    code, said = told(ask(*words))
+    assert (code, said["reasons"][0]["code"]) == (23, "gate.older-ledger"), said
