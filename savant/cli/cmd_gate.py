@@ -14,6 +14,7 @@ from savant.cli.cmd_ledger import ledger_option
 from savant.cli.exits import EXITS
 from savant.cli.options import repository_option
 from savant.cli.render import Output, short
+from savant.contracts.errors import UsageError
 
 if TYPE_CHECKING:
     from admission.documents import Policy
@@ -75,6 +76,7 @@ class Told(msgspec.Struct, frozen=True):
 @click.command("gate", help="Say whether admitted and verified candidates explain a commit, a range or a pull request.")
 @click.argument("commit", metavar="[COMMIT|A..B]", default="HEAD")
 @click.option("--base", "base", metavar="REV", help="What the commit changes (default: its first parent).")
+@click.option("--tree", is_flag=True, help="COMMIT names a tree that nobody committed yet; --base is HEAD then.")
 @click.option("--event", type=click.Path(), metavar="FILE", help="A forge's event: pull_request, merge_group, push.")
 @click.option("--mode", type=click.Choice(MODES), help="Stop more than the policy of the target does.")
 @click.option("--judge", is_flag=True, help="Judge here what nothing explains; recorded in this clone's ledger.")
@@ -108,15 +110,32 @@ def gate(**flags: Any) -> int:
     folder = None if flags["directory"] is None else Path(flags["directory"]).absolute()
     places = find_places()
     with Repository.discover(Path(flags["repo"]).absolute()) as repository:
-        from savant.cli.gate_subjects import subject_of
+        from savant.cli.gate_subjects import subject_of, tree_subject
         from savant.cli.gating import Gate
 
-        subject = subject_of(repository, flags["commit"], flags["base"], flags["event"])
+        if flags["tree"]:
+            verify_tree_flags(flags)
+            subject = tree_subject(repository, flags["commit"], flags["base"])
+        else:
+            subject = subject_of(repository, flags["commit"], flags["base"], flags["event"])
         with Gate(places, repository, folder, output.progress) as asked:
             told = _told(asked, subject, flags, output)
     if signer is not None:
         _summarise(told, flags, signer)
     return _show(output, told, flags)
+
+
+def verify_tree_flags(flags: dict[str, Any]) -> None:
+    """Return if a tree can be asked about so.
+
+    :raises UsageError: ``usage.gate``.
+    """
+    if flags["event"] is not None or flags["judge"] or flags["evaluate"]:
+        raise UsageError(
+            "usage.gate",
+            "A tree is compared with the ledger only: --event, --judge and --evaluate need a commit.",
+            fix="Commit it, then ask about the commit.",
+        )
 
 
 def _signer(flags: dict[str, Any]) -> Signer | None:

@@ -20,10 +20,14 @@ NO_COMMIT: Final = "0" * 40
 
 
 class Step(msgspec.Struct, frozen=True):
-    """One commit and what it changes; ``base`` None for a commit without a parent."""
+    """One commit and what it changes; ``base`` None for a commit without a parent.
+
+    :param is_tree: whether ``commit`` is the id of a tree that nobody committed yet.
+    """
 
     commit: str
     base: str | None
+    is_tree: bool = False
 
 
 class Subject(msgspec.Struct, frozen=True):
@@ -74,6 +78,23 @@ def _of_range(repository: Repository, name: str, first: str, last: str) -> Subje
     start = merge_base(repository, first, head)
     whole = Step(head, start) if len(steps) > 1 and start is not None else None
     return Subject(name, first, steps, head, whole)
+
+
+def tree_subject(repository: Repository, tree: str, base: str | None) -> Subject:
+    """A tree that nobody committed yet, as the change of a commit that it would stand on.
+
+    :param base: that commit; HEAD when None.
+    :raises RefusedInput: ``refused.unknown-revision``.
+    """
+    from savant.repository.objects import check_revision, unknown_revision
+
+    check_revision(tree)
+    found = repository.find(f"{tree}^{{tree}}")
+    if found is None or found.type != "tree":
+        raise unknown_revision(tree)
+    on = repository.resolve_commit(base or "HEAD")
+    oid = repository.git_id(found.oid)
+    return Subject("tree", on, (Step(oid, on, is_tree=True),), oid)
 
 
 def commits_between(repository: Repository, first: str, last: str) -> tuple[str, ...]:

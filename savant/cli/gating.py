@@ -15,10 +15,13 @@ from driver.gate import GateReason, GateReport, Question, cannot_tell, check_led
 from driver.gate_inputs import ask, judge_again, runs_about
 from driver.history import read_runs
 from driver.prepare import read_rules
-from runner.snapshot import BaseSnapshot
+from runner.documents import Snapshot
+from runner.snapshot import BaseSnapshot, base_limitations
 from savant.cli.gate_subjects import Step, Subject
 from savant.cli.options import today
+from savant.contracts.document import seal
 from savant.contracts.errors import PortError, RefusedInput, Unverifiable
+from savant.repository.build import build_manifest
 from savant.repository.message import message_of, trailers
 
 if TYPE_CHECKING:
@@ -109,6 +112,8 @@ class Gate:
 
         :param policy: the rules of the branch that it goes to; None for those of its own base.
         """
+        if step.is_tree:
+            return Judged(step, *self._answer(step, policy), is_declared=False, has_parents=0)
         found = self._repository.find(self._repository.hex_id(step.commit))
         said = () if found is None else trailers(message_of(found.data))
         declared = any(key == RUN_TRAILER for key, _ in said)
@@ -120,7 +125,8 @@ class Gate:
         if step.base is None:
             return GateReport("not-governed", (GateReason("gate.no-base", step.commit),)), None
         try:
-            before, after = self._take(step.base), self._take(step.commit)
+            before = self._take(step.base)
+            after = tree_snapshot(self._repository, step.commit) if step.is_tree else self._take(step.commit)
             question = ask(before, after, policy)
         except (PortError, RefusedInput) as error:
             return cannot_tell("gate.unreadable", str(error)), None
@@ -148,6 +154,21 @@ class Gate:
 
     def _take(self, commit: str) -> BaseSnapshot:
         return BaseSnapshot.take(self._repository, commit, cache=None)
+
+
+def tree_snapshot(repository: Repository, tree: str) -> BaseSnapshot:
+    """A tree that belongs to no commit, to be read as one; its id stands for the commit's.
+
+    Errors as :meth:`runner.snapshot.BaseSnapshot.take`.
+    """
+    manifest = build_manifest(repository, tree, None)
+    document = Snapshot(
+        base_commit=tree,
+        base_tree=tree,
+        base_manifest_digest=manifest.digest,
+        limitations=base_limitations(manifest),
+    )
+    return BaseSnapshot(repository, seal(document), manifest)
 
 
 def judged_here(judged: Judged, judge: Judge) -> Judged:

@@ -41,7 +41,7 @@ class Answers(msgspec.Struct, frozen=True):
     """What a summary is made from.
 
     :param subject: the kind of subject, or the range as it was asked for.
-    :param head: the commit that the summary is about, as ``GitId``.
+    :param head: the commit (or tree) that the summary is about, as ``GitId``.
     :param shown: every commit on the way to it that was judged, or the one change that explains them.
     :param rules: digests of the policies that decided.
     """
@@ -50,6 +50,11 @@ class Answers(msgspec.Struct, frozen=True):
     head: str
     shown: tuple[Judged, ...]
     rules: tuple[str, ...]
+
+    @property
+    def is_tree(self) -> bool:
+        """Whether the head is a tree that nobody committed yet."""
+        return any(item.step.is_tree for item in self.shown)
 
     @property
     def is_passed(self) -> bool:
@@ -71,10 +76,11 @@ def statement_of(answers: Answers, resource: str, version: str) -> bytes:
         EXTENSION: {"subject": answers.subject, "commits": [_commit(item) for item in answers.shown]},
     }
     _, _, hex_id = answers.head.partition(":")
+    kind, digest = ("tree", "gitTree") if answers.is_tree else ("commit", "gitCommit")
     return canonical.encode(
         {
             "_type": STATEMENT_TYPE,
-            "subject": [{"name": f"commit {hex_id}", "digest": {"gitCommit": hex_id}}],
+            "subject": [{"name": f"{kind} {hex_id}", "digest": {digest: hex_id}}],
             "predicateType": PREDICATE_TYPE,
             "predicate": predicate,
         }

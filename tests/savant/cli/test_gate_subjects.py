@@ -298,3 +298,29 @@ def test_a_damaged_record_is_not_judged_away(
     seen.write_text(json.dumps({**json.loads(seen.read_text()), "root": "00" * 32}))
     code, said = told(ask(*words))
     assert (code, said["reasons"][0]["code"]) == (23, "gate.older-ledger"), said
+
+
+def test_a_tree_that_nobody_committed_yet(
+    made: tuple[Recorded, str],
+    work: Callable[..., str],
+    ask: Callable[..., Asked],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The index of an applied worktree is governed on its base; one byte more is not; checks need a commit."""
+    repo = made[0].repo
+    tree = git(repo, "rev-parse", made[1] + "^{tree}")
+    words = ("--tree", "--format", "json", "--mode", "all")
+    code, said = told(ask(tree, "--base", "main", *words))
+    assert (code, said["subject"], said["answer"], said["how"]) == (0, "tree", "governed", "identity"), said
+    assert told(ask(tree, *words))[0] == 0
+    (repo / "a.py").write_text("a = 2\n\n")
+    git(repo, "add", "a.py")
+    code, said = told(ask(git(repo, "write-tree"), *words))
+    assert (code, said["reasons"][0]["code"]) == (25, "gate.differs"), said
+    blob = git(repo, "rev-parse", "main:a.py")
+    assert ask("0" * 40, *words)[0] == ask(blob, *words)[0] == 22
+    assert ask(tree, "--judge", *words)[0] == ask(tree, "--evaluate", *words)[0] == 2
+    monkeypatch.setenv("CI", "true")
+    assert told(ask(tree, *words))[0] == 12
+    assert told(ask(tree, "--no-evaluate", *words))[0] == 0

@@ -136,3 +136,11 @@ def test_a_key_of_openssh_signs(made: tuple[Recorded, str], tmp_path: Path) -> N
     path = tmp_path / "ssh"
     subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(path)], check=True)
     assert summarise(made[0], path, made[1])[0] == 0
+
+
+def test_a_tree_is_named_as_one(made: tuple[Recorded, str], key: Path) -> None:
+    """Its digest is a tree's, so nobody takes the summary for one of a commit."""
+    tree = git(made[0].repo, "rev-parse", made[1] + "^{tree}")
+    code, statement, _ = summarise(made[0], key, tree, "--tree", "--base", "main", "--mode", "all")
+    assert code == 0
+    assert statement["subject"] == [{"name": f"tree {tree}", "digest": {"gitTree": tree}}]
