@@ -40,7 +40,7 @@ class Told(msgspec.Struct, frozen=True):
     """The answers about a subject.
 
     :param mode: what is stopped.
-    :param whole: all commits as one change, where that explains them.
+    :param whole: all commits as one change, asked where one of them is not governed.
     :param rules: digests of the policies that decided, in order, each once.
     """
 
@@ -182,20 +182,19 @@ def _told(asked: Gate, subject: Subject, flags: dict[str, Any], output: Output) 
             asked.stop(cannot_tell("gate.unreadable", unread))
     judge = Judging(flags["repo"], output, tuple(word for check in flags["check"] for word in ("--check", check)))
 
-    def answered(judged: Judged, *, is_judging: bool) -> Judged:
+    def answered(judged: Judged) -> Judged:
         rules = policy or (None if judged.question is None else judged.question.policy)
         judged = _custody(judged, rules)
-        if is_judging and unread is None:
+        if flags["judge"] and unread is None:
             judged = judged_here(judged, judge)
         if _evaluates(flags["evaluate"], rules) and judged.report.match is not None:
             judged = checked_again(judged, judge)
         return judged
 
-    whole = asked.whole(subject, policy)
-    found = [answered(asked.judge(step, policy), is_judging=flags["judge"]) for step in subject.steps]
-    if whole is not None:
-        is_left = any(item.report.answer != "governed" for item in found)
-        whole = answered(whole, is_judging=flags["judge"] and is_left)
+    found = [answered(asked.judge(step, policy)) for step in subject.steps]
+    is_left = any(item.report.answer != "governed" for item in found)
+    whole = asked.whole(subject, policy) if is_left else None
+    whole = None if whole is None else answered(whole)
     questions = [item.question for item in (*found, *([whole] if whole else ())) if item.question is not None]
     rules = policy or next((question.policy for question in questions), None)
     strictest = max(_mode(rules, found, unread), flags["mode"] or MODES[0], key=MODES.index)
