@@ -160,7 +160,7 @@ def _summarise(told: Told, flags: dict[str, Any], signer: Signer) -> None:
 
 def _told(asked: Gate, subject: Subject, flags: dict[str, Any], output: Output) -> Told:
     from driver.gate import cannot_tell
-    from savant.cli.gating import checked_again, judged_here
+    from savant.cli.gating import checked_again, judged_here, shaped
     from savant.cli.judging import Judging
     from savant.cli.seen import check_seen, write_seen
     from savant.contracts.errors import PortError, RefusedInput
@@ -189,7 +189,7 @@ def _told(asked: Gate, subject: Subject, flags: dict[str, Any], output: Output) 
             judged = judged_here(judged, judge)
         if _evaluates(flags["evaluate"], rules) and judged.report.match is not None:
             judged = checked_again(judged, judge)
-        return judged
+        return shaped(judged, subject)
 
     found = [answered(asked.judge(step, policy)) for step in subject.steps]
     is_left = any(item.report.answer != "governed" for item in found)

@@ -171,6 +171,17 @@ def tree_snapshot(repository: Repository, tree: str) -> BaseSnapshot:
     return BaseSnapshot(repository, seal(document), manifest)
 
 
+def shaped(judged: Judged, subject: Subject) -> Judged:
+    """The answer with what is to be known of how the commit came to be where it stands."""
+    codes = (
+        ("gate.merge-commit", judged.has_parents > 1, f"{judged.has_parents} parents"),
+        ("gate.merge-group", subject.name == "merge group", f"on {judged.step.base}"),
+        ("gate.as-one", judged.step == subject.whole, f"{len(subject.steps)} commits"),
+    )
+    more = tuple(GateReason(code, detail) for code, holds, detail in codes if holds)
+    return replace(judged, report=replace(judged.report, reasons=(*judged.report.reasons, *more))) if more else judged
+
+
 def judged_here(judged: Judged, judge: Judge) -> Judged:
     """The answer about a commit that nothing explains, judged here; a check of the record that failed stays that."""
     if judged.step.base is None or judged.report.answer == "governed" or judged.report.is_failed_check:

@@ -154,7 +154,8 @@ def test_a_merge_is_compared_with_its_first_parent(
     recorded, commit = applied
     branch("something else", c_py="c = 1\n")
     git(recorded.repo, "merge", "--quiet", "--no-ff", "--no-edit", commit)
-    assert ask(recorded)[1]["how"] == "change"
+    said = ask(recorded)[1]
+    assert (said["how"], codes(said)) == ("change", ["gate.by-change", "gate.merge-commit"])
 
 
 def test_a_branch_can_be_asked_about_as_one_change(

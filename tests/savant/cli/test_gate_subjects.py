@@ -100,6 +100,7 @@ def test_several_commits_may_be_one_governed_change(
     work("whole", a_py="a = 2\n")
     code, said = told(ask("main..work", "--format", "json", "--mode", "all"))
     assert (code, said["answer"], len(said["commits"])) == (0, "governed", 1)
+    assert [reason["code"] for reason in said["reasons"]] == ["gate.by-identity", "gate.as-one"]
     git(made[0].repo, "reset", "--quiet", "--soft", "main")
     work("squashed")
     code, said = told(ask("main..work", "--format", "json", "--mode", "all"))
@@ -128,6 +129,8 @@ def test_events_of_a_forge(
     ):
         code, said = told(ask("--event", event(tmp_path, **members), "--format", "json", "--mode", "all"))
         assert (code, said["subject"], said["how"]) == (0, name, how)
+        shape = [reason["code"] for reason in said["reasons"]][1:]
+        assert shape == (["gate.merge-commit", "gate.merge-group"] if name == "merge group" else [])
     assert said["parents"] == 1
 
 
