@@ -44,7 +44,7 @@ def test_directives(line: str, status: str) -> None:
 
 def test_the_words_after_a_failure_are_its_own() -> None:
     """A diagnostic block and comments explain the point above them; what follows a pass explains nothing."""
-    text = "1..2\nok 1 - a\n# fine\nnot ok 2 - b\n  ---\n  message: 'expected 1'\n  ...\n# at b.t line 3\n"
+    text = "1..2\nok 1 - a\n# fine\nnot ok 2 - b\n  ---\n   \n  message: 'expected 1'\n  ...\n# at b.t line 3\n"
     first, second = parse_tap(text.encode())
     assert first.text == ""
     assert second.text == "message: 'expected 1'\nat b.t line 3"
