@@ -212,7 +212,6 @@ def evaluator_policy(
         network="open" if network else "none",
         recommendations=(),
         normalisers=config.normalisers,
-        prepares=(),
         custody=config.custody,
         excuses=as_set(config.excuses),
         as_of=as_of if may_end(config.excuses) else None,

@@ -22,7 +22,6 @@ from synthesis.documents import Check, Limitation, Recommendation
 EvaluatorKind: TypeAlias = Literal[
     "command",
     "held-out",
-    "model-audit",
     "scope",
     "custody",
     "forbidden-paths",
@@ -76,13 +75,6 @@ class Companion(Part, frozen=True, kw_only=True):
     need: Set[PatternText]
 
 
-class AuditConfig(Part, frozen=True, kw_only=True):
-    """Who reports on a candidate through the provider port, and who contests that report."""
-
-    reviewer_digest: Digest
-    adversary_digest: Digest | None
-
-
 class EvaluatorConfig(Part, frozen=True, kw_only=True):
     """One precommitted evaluator.
 
@@ -114,21 +106,6 @@ class EvaluatorConfig(Part, frozen=True, kw_only=True):
     signatures: Set[Signature]
     companions: Set[Companion]
     suite_digest: Digest | None
-    audit: AuditConfig | None
-
-
-class PrepareConfig(Part, frozen=True, kw_only=True):
-    """A step that makes folders which checks reuse; its result is kept under the digest of what it depends on.
-
-    ``locks`` are the files whose contents decide it, ``outputs`` the folders it makes. Its network is its own.
-    """
-
-    id: Name
-    argv: tuple[NonEmptyText, ...]
-    locks: Set[PatternText]
-    outputs: Set[PathText]
-    network: Literal["open", "none"]
-    timeout_ms: Milliseconds
 
 
 class Custody(Part, frozen=True, kw_only=True):
@@ -185,7 +162,6 @@ class Policy(Document, frozen=True, kw_only=True, tag="savant.evaluator.policy/v
     network: Literal["open", "none"]
     recommendations: Set[ClassRule]
     normalisers: tuple[NormaliserConfig, ...]
-    prepares: tuple[PrepareConfig, ...]
     custody: Custody
     excuses: Set[Excuse]
     as_of: Date | None

@@ -107,7 +107,6 @@ def command_check(*, required: bool = True) -> EvaluatorConfig:
         signatures=(),
         companions=(),
         suite_digest=None,
-        audit=None,
     )
 
 
@@ -144,7 +143,6 @@ def make_chain(
             network="none",
             recommendations=(),
             normalisers=(),
-            prepares=(),
             custody=Custody(tests=(), gates=()),
             excuses=(),
             as_of=None,

@@ -264,6 +264,5 @@ def check(command: Sequence[str], id_: str = "check", **changes: Any) -> Evaluat
         "signatures": (),
         "companions": (),
         "suite_digest": None,
-        "audit": None,
     }
     return EvaluatorConfig(**{**members, **changes})

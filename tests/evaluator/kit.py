@@ -68,7 +68,6 @@ def config_of(id_: str = "pytest", **changes: object) -> EvaluatorConfig:
         "signatures": (),
         "companions": (),
         "suite_digest": None,
-        "audit": None,
     }
     return EvaluatorConfig(**{**members, **changes})  # type: ignore[arg-type]
 
@@ -98,7 +97,6 @@ def policy_of(*configs: EvaluatorConfig, rules: Mapping[str, str] | None = None,
             for name, word in (rules or {}).items()
         ),
         "normalisers": (),
-        "prepares": (),
         "custody": Custody(tests=(), gates=()),
         "excuses": (),
         "as_of": None,

@@ -44,7 +44,6 @@ SCOPE = EvaluatorConfig(
     signatures=(),
     companions=(),
     suite_digest=None,
-    audit=None,
 )
 TESTS = EvaluatorConfig(
     id="tests",
@@ -67,7 +66,6 @@ TESTS = EvaluatorConfig(
     signatures=(),
     companions=(),
     suite_digest=None,
-    audit=None,
 )
 FINDING = Finding(
     check="tests:tests.test_cart::test_empty",
@@ -91,7 +89,6 @@ def examples() -> dict[str, Document]:
         normalisers=(
             NormaliserConfig(id="ruff-format", argv=("ruff", "format"), patterns=("**/*.py",), timeout_ms=60_000),
         ),
-        prepares=(),
         custody=Custody(tests=("tests/**",), gates=("conftest.py",)),
         excuses=(),
         as_of=None,
