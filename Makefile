@@ -50,8 +50,8 @@ docs: setup ## regenerate what is generated under docs/
 docs-check: setup ## compare what is generated under docs/ with what would be
 	$(BIN)/python tools/generate_docs.py --check
 
-test: setup ## the whole test suite
-	$(BIN)/python -m pytest $(ARGS)
+test: setup ## the whole test suite, a process for each core, file by file (ARGS='-n 0' for one)
+	$(BIN)/python -m pytest -n auto --maxprocesses 8 --dist loadfile $(ARGS)
 
 agents: setup ## install the agents that tests drive for real into .agents (needs node and npm; else tests say why they skip)
 	$(BIN)/python tools/agents/install.py $(ARGS)

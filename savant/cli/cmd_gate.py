@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -119,7 +118,7 @@ def gate(**flags: Any) -> int:
         else:
             subject = subject_of(repository, flags["commit"], flags["base"], flags["event"])
         with Gate(places, repository, folder, output.progress) as asked:
-            told = _told(asked, subject, flags, output)
+            told = _told(asked, subject, flags, output, is_ci=places.is_ci)
     if signer is not None:
         _summarise(told, flags, signer)
     return _show(output, told, flags)
@@ -158,7 +157,7 @@ def _summarise(told: Told, flags: dict[str, Any], signer: Signer) -> None:
     write_vsa(Path(flags["vsa"]), answers, flags["vsa_resource"], VERSION, signer)
 
 
-def _told(asked: Gate, subject: Subject, flags: dict[str, Any], output: Output) -> Told:
+def _told(asked: Gate, subject: Subject, flags: dict[str, Any], output: Output, *, is_ci: bool) -> Told:
     from driver.gate import cannot_tell
     from savant.cli.gating import checked_again, judged_here, shaped
     from savant.cli.judging import Judging
@@ -187,7 +186,7 @@ def _told(asked: Gate, subject: Subject, flags: dict[str, Any], output: Output) 
         judged = _custody(judged, rules)
         if flags["judge"] and unread is None:
             judged = judged_here(judged, judge)
-        if _evaluates(flags["evaluate"], rules) and judged.report.match is not None:
+        if _evaluates(flags["evaluate"], rules, is_ci=is_ci) and judged.report.match is not None:
             judged = checked_again(judged, judge)
         return shaped(judged, subject)
 
@@ -210,11 +209,10 @@ def _mode(rules: Sealed[Policy] | None, found: Sequence[Judged], unread: str | N
     return "all" if is_unread or unread is not None else "report"
 
 
-def _evaluates(asked: bool | None, rules: Sealed[Policy] | None) -> bool:
+def _evaluates(asked: bool | None, rules: Sealed[Policy] | None, *, is_ci: bool) -> bool:
     """Whether checks are run again: as it was said, else in CI where the policy says so."""
     if asked is not None:
         return asked
-    is_ci = os.environ.get("CI", "").lower() in {"1", "true", "yes"}
     return is_ci and rules is not None and rules.document.gate.evaluate
 
 

@@ -34,6 +34,11 @@ class Places(msgspec.Struct, frozen=True):
         """The person's home, where other programs keep their logins."""
         return _home(self.environment)
 
+    @property
+    def is_ci(self) -> bool:
+        """Whether a pipeline runs this, as GitHub, GitLab and others say with ``CI``."""
+        return self.environment.get("CI", "").lower() in {"1", "true", "yes"}
+
 
 def find_places(environment: Mapping[str, str] | None = None) -> Places:
     """The places of this process, by the XDG rules; ``SAVANT_HOME`` puts all of them into one folder.

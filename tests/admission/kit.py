@@ -13,6 +13,7 @@ from admission.decide import VerifiedAcknowledgement, decide
 from admission.documents import AcknowledgementStatement, Decision, Policy, Request, ScopeEntry
 from admission.policy import starter_policy
 from admission.scope import derive_scope
+from driver.built_ins import PLAIN
 from evaluator.documents import Custody, EvaluatorConfig, ResultBinding
 from evaluator.documents import Policy as EvaluatorPolicy
 from evaluator.documents import Receipt as EvaluationReceipt
@@ -86,27 +87,16 @@ def _entry(mode: Any, content: bytes) -> Entry:
 
 
 def command_check(*, required: bool = True) -> EvaluatorConfig:
-    return EvaluatorConfig(
+    return structs.replace(
+        PLAIN,
         id="pytest",
         evaluator="command",
         required=required,
         rule="no-regression",
         argv=("pytest",),
-        result_format="exit-status",
-        report_path=None,
         timeout_ms=1000,
         max_capture_bytes=1000,
-        patterns=(),
         failure_class="tests",
-        directory=None,
-        max_bundle_bytes=0,
-        repeats=0,
-        must_fix=(),
-        texts=(),
-        change_size=None,
-        signatures=(),
-        companions=(),
-        suite_digest=None,
     )
 
 

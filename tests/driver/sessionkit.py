@@ -11,6 +11,7 @@ from msgspec import structs
 from msgspec.structs import replace
 
 from commandprovider import Imported, import_config
+from driver.built_ins import PLAIN as NEUTRAL
 from driver.documents import Accounting, CallLimit, RunDisposition
 from driver.history import HistoryEntry, RunHistory, read_runs
 from driver.inputs import RunInputs, RunPorts
@@ -246,23 +247,8 @@ def check(command: Sequence[str], id_: str = "check", **changes: Any) -> Evaluat
     members: dict[str, Any] = {
         "id": id_,
         "evaluator": "command",
-        "required": True,
-        "rule": "all-pass",
         "argv": tuple(command),
-        "result_format": "exit-status",
-        "report_path": None,
         "timeout_ms": 20_000,
         "max_capture_bytes": 100_000,
-        "patterns": (),
-        "failure_class": "mechanical-failure",
-        "directory": None,
-        "max_bundle_bytes": 524_288,
-        "repeats": 0,
-        "must_fix": (),
-        "texts": (),
-        "change_size": None,
-        "signatures": (),
-        "companions": (),
-        "suite_digest": None,
     }
-    return EvaluatorConfig(**{**members, **changes})
+    return replace(NEUTRAL, **{**members, **changes})

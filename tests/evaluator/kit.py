@@ -8,7 +8,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
+from driver.built_ins import PLAIN as NEUTRAL
 from evaluator.checks.place import CommandHost
 from evaluator.documents import ClassRule, Custody, EvaluatorConfig, Policy, Result
 from evaluator.stage import EvaluationInputs
@@ -57,33 +59,13 @@ def config_of(id_: str = "pytest", **changes: object) -> EvaluatorConfig:
         "report_path": ".report.xml",
         "timeout_ms": 60_000,
         "max_capture_bytes": 1_000_000,
-        "patterns": (),
-        "failure_class": "mechanical-failure",
-        "directory": None,
-        "max_bundle_bytes": 524_288,
-        "repeats": 0,
-        "must_fix": (),
-        "texts": (),
-        "change_size": None,
-        "signatures": (),
-        "companions": (),
-        "suite_digest": None,
     }
-    return EvaluatorConfig(**{**members, **changes})  # type: ignore[arg-type]
+    return replace(NEUTRAL, **{**members, **changes})
 
 
 def built_in(id_: str = "scope", kind: str = "scope", **changes: object) -> EvaluatorConfig:
-    plain: dict[str, object] = {
-        "evaluator": kind,
-        "rule": "all-pass",
-        "argv": (),
-        "result_format": "exit-status",
-        "report_path": None,
-        "timeout_ms": 0,
-        "max_capture_bytes": 0,
-        "failure_class": "scope-exceeded",
-    }
-    return config_of(id_, **{**plain, **changes})
+    plain: dict[str, object] = {"id": id_, "evaluator": kind, "failure_class": "scope-exceeded"}
+    return replace(NEUTRAL, **{**plain, **changes})
 
 
 def policy_of(*configs: EvaluatorConfig, rules: Mapping[str, str] | None = None, **changes: object) -> Policy:

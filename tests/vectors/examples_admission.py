@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from admission.acknowledge import NAMESPACE, statement_bytes, statement_for, verify_acknowledgement
 from admission.compose import Chain, compose_receipt, compose_request
 from admission.decide import decide
@@ -9,7 +11,8 @@ from admission.documents import Acknowledgement
 from admission.policy import starter_policy
 from admission.scope import derive_scope
 from admission.verify import verify_target
-from evaluator.documents import Custody, EvaluatorConfig, ResultBinding
+from driver.built_ins import PLAIN
+from evaluator.documents import Custody, ResultBinding
 from evaluator.documents import Policy as EvaluatorPolicy
 from evaluator.documents import Receipt as EvaluationReceipt
 from runner.change import change_set, operations
@@ -52,27 +55,17 @@ def examples() -> dict[str, Document]:
     evaluator_policy = seal(
         EvaluatorPolicy(
             evaluators=(
-                EvaluatorConfig(
+                replace(
+                    PLAIN,
                     id="pytest",
                     evaluator="command",
-                    required=True,
                     rule="no-regression",
                     argv=("python", "-m", "pytest"),
                     result_format="junit",
                     report_path="report.xml",
                     timeout_ms=600_000,
                     max_capture_bytes=1_000_000,
-                    patterns=(),
                     failure_class="tests",
-                    directory=None,
-                    max_bundle_bytes=524_288,
-                    repeats=0,
-                    must_fix=(),
-                    texts=(),
-                    change_size=None,
-                    signatures=(),
-                    companions=(),
-                    suite_digest=None,
                 ),
             ),
             toolchain=(".venv",),

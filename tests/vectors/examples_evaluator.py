@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
+from driver.built_ins import PLAIN
 from evaluator.compose import compose
 from evaluator.documents import (
     ClassRule,
     Custody,
     Descriptor,
-    EvaluatorConfig,
     Input,
     NormaliserConfig,
     Policy,
@@ -23,49 +25,23 @@ from synthesis.documents import Check, Evaluation, Finding, Limitation
 
 COMMIT = "sha1:" + "1" * 40
 
-SCOPE = EvaluatorConfig(
+SCOPE = replace(
+    PLAIN,
     id="scope",
     evaluator="scope",
-    required=True,
-    rule="all-pass",
-    argv=(),
-    result_format="exit-status",
-    report_path=None,
-    timeout_ms=0,
-    max_capture_bytes=0,
-    patterns=(),
     failure_class="scope-exceeded",
-    directory=None,
-    max_bundle_bytes=0,
-    repeats=0,
-    must_fix=(),
-    texts=(),
-    change_size=None,
-    signatures=(),
-    companions=(),
-    suite_digest=None,
 )
-TESTS = EvaluatorConfig(
+TESTS = replace(
+    PLAIN,
     id="tests",
     evaluator="command",
-    required=True,
     rule="no-regression",
     argv=("pytest", "-q", "--junit-xml=.savant-junit.xml"),
     result_format="junit",
     report_path=".savant-junit.xml",
     timeout_ms=600_000,
     max_capture_bytes=4_194_304,
-    patterns=(),
     failure_class="mechanical-failure",
-    directory=None,
-    max_bundle_bytes=524_288,
-    repeats=0,
-    must_fix=(),
-    texts=(),
-    change_size=None,
-    signatures=(),
-    companions=(),
-    suite_digest=None,
 )
 FINDING = Finding(
     check="tests:tests.test_cart::test_empty",
