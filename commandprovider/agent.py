@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from commandprovider.config import (
-    ALL_OPERATIONS,
+    AGENT_OPERATIONS,
     MAX_STDERR_BYTES,
     MAX_STDOUT_BYTES,
     ResolvedConfig,
@@ -117,7 +117,7 @@ def agent_config(profile: Profile, wish: Wish, host: ToolHost) -> ResolvedAgent:
     document = Config(
         provider=profile.name,
         provider_kind="agent",
-        operations=ALL_OPERATIONS,
+        operations=AGENT_OPERATIONS,
         argv=(profile.executable,),
         directory="empty" if capability == "answer" else "workspace",
         steps=(),

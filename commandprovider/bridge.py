@@ -30,9 +30,11 @@ from commandprovider.served import ServedFiles
 from commandprovider.templates import Ask
 from commandprovider.tool import ToolHost
 from commandprovider.wire import (
+    WireAudit,
     WireGeneration,
     WireInterpretation,
     WirePlan,
+    audit_of,
     interpretation_of,
     parse_part,
     plan_of,
@@ -90,6 +92,8 @@ class AgentProvider:
                 return self._plan(call) if chosen.planning == "agent" else self._planned_by_host(call)
             case "generation":
                 return self._generate(call)
+            case "evaluation-observation":
+                return self._audit(call)
             case operation:
                 raise ProviderFailure("unsupported-capability", "bad-request", f"An agent does no {operation} here.")
 
@@ -206,6 +210,28 @@ class AgentProvider:
             raise ProviderFailure("invalid-output", "denied", str(error)) from error
         absorb(workspace)
         return said.text
+
+    # --- audit
+
+    def _audit(self, call: Call) -> Result:
+        """What it finds in a candidate; ``call.base`` is the candidate's tree."""
+        task = call.request.document.audit
+        if task is None:
+            raise RefusedInput("refused.request", "An evaluation-observation request carries the audit's task.")
+        reads = self._agent.capability != "answer"
+        ask: Ask = "audit-workspace" if reads else "audit-answer"
+        if task.audited is not None:
+            ask = "examine-workspace" if reads else "examine-answer"
+        material = Material(
+            objective=task.objective,
+            plan=task.plan,
+            changes=task.changes,
+            audited=task.audited,
+        )
+        paths = tuple(change.path for change in task.changes)
+        said = self._ask(call, ask, self._shown(call, ask, material, about=(task.objective, *paths)))
+        wire = parse_part(document_in(said), WireAudit)
+        return result_of(call.request, audit=audit_of(call.request.document, wire))
 
     # --- one call
 

@@ -22,6 +22,9 @@ MAX_STDOUT_BYTES: Final = 8 * 1024 * 1024
 MAX_STDERR_BYTES: Final = 1024 * 1024
 ALL_OPERATIONS: Final[tuple[Operation, ...]] = as_set(("interpretation", "planning", "generation"))
 
+AGENT_OPERATIONS: Final[tuple[Operation, ...]] = as_set((*ALL_OPERATIONS, "evaluation-observation"))
+"""What a coding agent can be asked; an audit only where a person names it as an auditor."""
+
 NOWHERE: Final = Path("/cassette")
 """Where executables are said to be that are started by nobody."""
 

@@ -16,8 +16,8 @@ from typing import Any, Final
 import msgspec
 
 from commandprovider.templates import ORDER, PROMPTS_VERSION, SECTIONS, Ask
-from commandprovider.wire import WireGeneration, WireInterpretation, WirePlan
-from providerport.documents import Prior
+from commandprovider.wire import WireAudit, WireGeneration, WireInterpretation, WirePlan
+from providerport.documents import AuditedChange, AuditReport, Prior
 from savant.contracts import canonical
 from savant.contracts.digest import digest
 from synthesis.documents import Interpretation, Plan
@@ -30,6 +30,10 @@ ANSWERS: Final[Mapping[Ask, type[msgspec.Struct] | None]] = MappingProxyType(
         "planning-workspace": WirePlan,
         "generation-answer": WireGeneration,
         "generation-workspace": None,
+        "audit-answer": WireAudit,
+        "audit-workspace": WireAudit,
+        "examine-answer": WireAudit,
+        "examine-workspace": WireAudit,
     }
 )
 """The wire value that an agent must answer with; None where its edits are the answer."""
@@ -64,6 +68,7 @@ class Material(msgspec.Struct, frozen=True, kw_only=True):
     :param files: contents; ``left_out`` names wanted files that did not fit or are no text.
     :param instructions: the repository's own instruction files for agents, where they were disclosed.
     :param places: folders of this machine that may occur in findings and are taken out.
+    :param changes: what an auditor looks at; ``audited`` is what an adversary examines.
     """
 
     objective: str = ""
@@ -77,6 +82,8 @@ class Material(msgspec.Struct, frozen=True, kw_only=True):
     left_out: tuple[str, ...] = ()
     instructions: tuple[Shown, ...] = ()
     places: tuple[str, ...] = ()
+    changes: tuple[AuditedChange, ...] = ()
+    audited: AuditReport | None = None
 
 
 class _Block(msgspec.Struct, frozen=True):
@@ -115,6 +122,8 @@ def _blocks(material: Material) -> Mapping[str, tuple[_Block, ...]]:
         "obligations": (),
         "plan": (),
         "prior": (),
+        "changes": tuple(_change(change) for change in material.changes),
+        "audited": (),
     }
     if material.files and material.left_out:
         blocks["files"] += (_Block("files that are not shown", "\n".join(material.left_out)),)
@@ -126,6 +135,8 @@ def _blocks(material: Material) -> Mapping[str, tuple[_Block, ...]]:
     if material.plan is not None:
         members = {name: getattr(material.plan, name) for name in ("steps", "assumptions", "risks", "stop_conditions")}
         blocks["plan"] = (_data("plan", members, places),)
+    if material.audited is not None:
+        blocks["audited"] = (_data("findings", material.audited.findings, places),)
     if material.prior is not None:
         blocks["prior"] = (_data("findings", _prior(material.prior), places),)
     return blocks
@@ -152,6 +163,12 @@ def _listing(material: Material) -> str:
 def _file(shown: Shown) -> _Block:
     ends = "" if shown.text.endswith("\n") or not shown.text else " (no newline at its end)"
     return _Block(f"file {shown.path}{ends}", shown.text)
+
+
+def _change(change: AuditedChange) -> _Block:
+    if change.diff is None:
+        return _Block(f"change of {change.path} (not shown: too long, or no text)", "")
+    return _Block(f"change of {change.path}", change.diff)
 
 
 def _data(name: str, value: object, places: Sequence[str]) -> _Block:
@@ -202,7 +219,7 @@ def _filled(template: str, values: Mapping[str, str]) -> str:
     return _HOLE.sub(lambda hole: values[hole.group(1)], template)
 
 
-@lru_cache(maxsize=8)
+@lru_cache(maxsize=16)
 def answer_schema(ask: Ask) -> str | None:
     """The JSON Schema of the answer as compact text, None where no JSON is asked for.
 

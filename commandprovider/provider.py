@@ -21,6 +21,7 @@ from commandprovider.wire import (
     WireAnswer,
     WireEdit,
     WireUsage,
+    audit_of,
     encode_request,
     interpretation_of,
     parse_answer,
@@ -112,6 +113,8 @@ class CommandProvider:
         if answer.review is not None:
             reviewer = self._config.sealed.document.provider
             return result_of(request, review=review_of(request.document, answer.review, reviewer=reviewer))
+        if answer.audit is not None:
+            return result_of(request, audit=audit_of(request.document, answer.audit))
         if answer.generation is None:  # pragma: no cover - parse_answer demands exactly one payload
             raise ProviderFailure("invalid-output", "malformed-output", "The answer holds no payload.")
         workspace = require_workspace(call)

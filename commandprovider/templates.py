@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final, Literal, TypeAlias
 
-PROMPTS_VERSION: Final = "savant.prompts/v1"
+PROMPTS_VERSION: Final = "savant.prompts/v2"
 
 Ask: TypeAlias = Literal[
     "interpretation-answer",
@@ -20,6 +20,10 @@ Ask: TypeAlias = Literal[
     "planning-workspace",
     "generation-answer",
     "generation-workspace",
+    "audit-answer",
+    "audit-workspace",
+    "examine-answer",
+    "examine-workspace",
 ]
 """What is asked of an agent, and whether it sees the repository in the prompt or in its working directory."""
 
@@ -89,6 +93,35 @@ It holds the repository at the base revision, without git's own folder. It is a 
 place. What differs afterwards is your whole answer; it is taken, sealed and judged by others. Change nothing that the
 plan does not promise, leave no temporary files, and do not edit tests or configuration of checks unless the plan says
 so. A run that changes nothing counts as failed.""",
+        "auditor": """\
+You audit a change that somebody else made, called once, without anybody to ask. You report; the program that calls you
+decides. Nobody reads your answer before a strict parser does. What you leave out is not seen by you alone, so report
+what is there, and only what you can show.""",
+        "directory-candidate": """\
+# Your working directory
+
+It holds the repository as the change leaves it, without git's own folder. It is for reading: a call that changes
+anything in it counts as failed.""",
+        "candidate-listing": """\
+# Paths of the repository as the change leaves it
+
+{listing}""",
+        "candidate-files": """\
+# Files of the repository as the change leaves it
+
+{files}""",
+        "promised": """\
+# The plan that the change carries out
+
+{plan}""",
+        "changes": """\
+# The change, as unified diffs against the base revision
+
+{changes}""",
+        "audited": """\
+# The findings of the first auditor
+
+{audited}""",
         "prior": """\
 # What failed before
 
@@ -131,6 +164,33 @@ not promise are refused, and no edit at all counts as failed.""",
 # What to do
 
 Carry the plan out in your working directory. Then end with one or two sentences that say what you did.""",
+        "do-audit": """\
+# What to answer
+
+"findings": what is wrong with the change: the task not done, behaviour broken that was right, an unsafe call, data
+lost, an error swallowed, code that nothing reaches, a check made to pass instead of what it checks. Each with an "id"
+of letters, digits and dashes, a "severity" and a "text" that says what happens and why that is wrong:
+
+- "blocking": the change must not be used as it is
+- "major": a person has to look before it is used
+- "minor" and "info": worth knowing
+
+and "citations": the lines that show it. "path", "side" ("candidate" for the files after the change, "base" for those
+before), "line", "end_line", and "text": those lines, letter for letter. A citation whose lines do not stand there
+counts as none, and a finding that none of its citations shows is not believed. Report nothing that you are not sure of:
+no finding is a good answer. Style that no rule of the repository asks for is none. "verdicts" is empty.""",
+        "do-examine": """\
+# What to answer
+
+"verdicts": one for each finding above, by its id as "finding". Try to refute it: read the lines, follow the calls.
+
+- "confirmed": it is so, and as severe as was said
+- "refuted": it is not so; "text" says why
+- "adjusted": it is so, and less severe; "severity" is yours
+
+and "findings": what the first auditor left out, in the same form as its own: "id", "severity" ("blocking", "major",
+"minor", "info"), "text", and "citations" ("path", "side", "line", "end_line", and "text": those lines, letter for
+letter).""",
         "form": """\
 # The form of the answer
 
@@ -166,6 +226,22 @@ ORDER: Final[Mapping[Ask, tuple[str, ...]]] = MappingProxyType(
         "generation-workspace": (
             *("role", "rules", "directory-edit", "instructions"),
             *("plan", "prior", "do-edit-workspace"),
+        ),
+        "audit-answer": (
+            *("auditor", "rules", "instructions", "candidate-listing", "candidate-files"),
+            *("task", "promised", "changes", "do-audit", "form"),
+        ),
+        "audit-workspace": (
+            *("auditor", "rules", "directory-candidate", "instructions"),
+            *("task", "promised", "changes", "do-audit", "form"),
+        ),
+        "examine-answer": (
+            *("auditor", "rules", "instructions", "candidate-listing", "candidate-files"),
+            *("task", "promised", "changes", "audited", "do-examine", "form"),
+        ),
+        "examine-workspace": (
+            *("auditor", "rules", "directory-candidate", "instructions"),
+            *("task", "promised", "changes", "audited", "do-examine", "form"),
         ),
     }
 )

@@ -8,10 +8,10 @@ and writes one JSON object to standard output, in UTF-8, with free white space, 
 
     {"wire": "savant.wire/v1", "request_digest": "<echoed>", ...}
 
-with exactly one of ``interpretation``, ``plan``, ``review`` or ``generation`` (or ``failure``). Members inside may be
-left out; the host makes the canonical document and sets every identity and digest itself. A generation may list
-``edits``; a command that works in a copy of the candidate may just change files there. Beside any of them an answer may
-say what the call used: ``usage``.
+with exactly one of ``interpretation``, ``plan``, ``review``, ``generation`` or ``audit`` (or ``failure``). Members
+inside may be left out; the host makes the canonical document and sets every identity and digest itself. A generation
+may list ``edits``; a command that works in a copy of the candidate may just change files there. Beside any of them an
+answer may say what the call used: ``usage``.
 """
 
 from __future__ import annotations
@@ -22,7 +22,17 @@ from typing import Any, Final, Literal, NoReturn, TypeVar
 
 import msgspec
 
-from providerport.documents import GenerationClaim, Request, Result
+from providerport.documents import (
+    AuditFinding,
+    AuditReport,
+    AuditVerdict,
+    Citation,
+    GenerationClaim,
+    Request,
+    Result,
+    Side,
+    Verdict,
+)
 from savant.contracts.document import Sealed
 from savant.contracts.envelope import from_base64
 from savant.contracts.errors import RefusedInput
@@ -109,6 +119,41 @@ class WireReview(_Wire, frozen=True, kw_only=True):
     findings: tuple[WireReviewFinding, ...] = ()
 
 
+class WireCitation(_Wire, frozen=True, kw_only=True):
+    """Lines of a file, as they stand there; ``end_line`` left out is ``line``."""
+
+    path: str
+    line: int
+    text: str
+    end_line: int | None = None
+    side: Side = "candidate"
+
+
+class WireAuditFinding(_Wire, frozen=True, kw_only=True):
+    """One finding about a candidate."""
+
+    id: str
+    severity: Severity
+    text: str
+    citations: tuple[WireCitation, ...] = ()
+
+
+class WireAuditVerdict(_Wire, frozen=True, kw_only=True):
+    """What an adversary says of one finding of its task."""
+
+    finding: str
+    verdict: Verdict
+    severity: Severity | None = None
+    text: str = ""
+
+
+class WireAudit(_Wire, frozen=True, kw_only=True):
+    """An audit of a candidate; it may only withhold."""
+
+    findings: tuple[WireAuditFinding, ...] = ()
+    verdicts: tuple[WireAuditVerdict, ...] = ()
+
+
 class WireEdit(_Wire, frozen=True, kw_only=True):
     """One mutation, applied by the host through the workspace in the order given.
 
@@ -173,6 +218,7 @@ class WireAnswer(_Wire, frozen=True, kw_only=True):
     plan: WirePlan | None = None
     review: WireReview | None = None
     generation: WireGeneration | None = None
+    audit: WireAudit | None = None
     failure: WireFailure | None = None
     usage: WireUsage | None = None
 
@@ -222,13 +268,13 @@ def parse_part(raw: bytes, type_: type[W]) -> W:
         raise RefusedInput("refused.wire-malformed", f"The provider's output is no answer: {error}") from error
 
 
-_PAYLOADS: Final = ("interpretation", "plan", "review", "generation", "failure")
+_PAYLOADS: Final = ("interpretation", "plan", "review", "generation", "audit", "failure")
 _PAYLOAD_OF: Final = {
     "interpretation": "interpretation",
     "planning": "plan",
     "review-observation": "review",
     "generation": "generation",
-    "evaluation-observation": "evaluation",
+    "evaluation-observation": "audit",
 }
 
 
@@ -307,6 +353,37 @@ def review_of(request: Request, wire: WireReview, *, reviewer: str) -> PlanRevie
     )
 
 
+def audit_of(request: Request, wire: WireAudit) -> AuditReport:
+    """The canonical report on the request's candidate."""
+    if request.audit is None:
+        raise RefusedInput("refused.request", "An evaluation-observation request carries the audit's task.")
+    return AuditReport(
+        candidate_digest=request.audit.candidate_digest,
+        findings=tuple(
+            AuditFinding(
+                id=finding.id,
+                severity=finding.severity,
+                text=finding.text,
+                citations=tuple(
+                    Citation(
+                        path=cited.path,
+                        side=cited.side,
+                        line=cited.line,
+                        end_line=cited.line if cited.end_line is None else cited.end_line,
+                        text=cited.text,
+                    )
+                    for cited in finding.citations
+                ),
+            )
+            for finding in wire.findings
+        ),
+        verdicts=tuple(
+            AuditVerdict(finding=verdict.finding, verdict=verdict.verdict, severity=verdict.severity, text=verdict.text)
+            for verdict in wire.verdicts
+        ),
+    )
+
+
 def result_of(
     request: Sealed[Request],
     *,
@@ -314,6 +391,7 @@ def result_of(
     plan: Plan | None = None,
     review: PlanReview | None = None,
     generation: GenerationClaim | None = None,
+    audit: AuditReport | None = None,
 ) -> Result:
     """A completed result for a request."""
     return Result(
@@ -326,5 +404,5 @@ def result_of(
         plan=plan,
         review=review,
         generation=generation,
-        evaluation=None,
+        audit=audit,
     )

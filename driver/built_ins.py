@@ -33,6 +33,7 @@ PLAIN: Final = EvaluatorConfig(
     signatures=(),
     companions=(),
     suite_digest=None,
+    audit=None,
 )
 """An evaluator that says nothing: what every evaluator is made from."""
 
@@ -50,6 +51,7 @@ BUILT_IN: Final = (
     "known-failures-concerning",
     "companions",
     "held-out",
+    "audit",
 )
 """Names of evaluators that a project cannot give to checks of its own; nor one that begins with ``content-``."""
 

@@ -35,10 +35,12 @@ class ProviderCalls:
         self.refused = ""
         """Why a budget forbade the last call that was to begin, for a person; empty while none did."""
 
-    def begin(self, request: Sealed[Request]) -> bool:
+    def begin(self, request: Sealed[Request], *, ends: bool = True) -> bool:
         """Count the call and record its intent; False when a budget forbids it, and the session then has failed.
 
         What the call can use at most is set aside first: a call that could exceed a limit does not begin.
+
+        :param ends: whether a budget that forbids the call ends the session; else the call is not made, and no more.
         """
         budgets = self._host.session.document.budgets
         breaker, consumption, next_call = next_breaker(budgets, self._accounting, self.uses)
@@ -46,7 +48,8 @@ class ProviderCalls:
             breaker = "calls"
         if breaker is not None:
             self.refused = explain(breaker, budgets, consumption, next_call)
-            self._host.send(TripBreaker(breaker))
+            if ends:
+                self._host.send(TripBreaker(breaker))
             return False
         self._ports.recorder.record_once("provider-host", request)
         self._ports.recorder.intent(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from driver.audit import Auditors
 from driver.governed import evidence_of_obligations
 from evaluator.checks.place import CommandHost
 from evaluator.measuring import EvaluationInputs
@@ -35,19 +36,21 @@ def evaluate_candidate(run: Run) -> RunDisposition | None:
     policy = inputs.evaluator_policy
     ports.recorder.intent("evaluator", "evaluator.evaluate", subject=trace.candidate.digest)
     started_ms = ports.clock.monotonic_ms()
+    evaluated = EvaluationInputs(
+        session_digest=inputs.session.digest,
+        attempt=trace.attempt,
+        plan=trace.plan,
+        amendment=run.amended,
+        runner_receipt=trace.runner_receipt,
+        candidate=trace.candidate,
+        policy=policy,
+        snapshot=inputs.snapshot,
+        tree=trace.tree,
+        obligations=evidence_of_obligations(inputs.closure.document),
+        objective=inputs.session.document.objective,
+    )
     outcome = evaluate(
-        EvaluationInputs(
-            session_digest=inputs.session.digest,
-            attempt=trace.attempt,
-            plan=trace.plan,
-            amendment=run.amended,
-            runner_receipt=trace.runner_receipt,
-            candidate=trace.candidate,
-            policy=policy,
-            snapshot=inputs.snapshot,
-            tree=trace.tree,
-            obligations=evidence_of_obligations(inputs.closure.document),
-        ),
+        evaluated,
         CommandHost(
             processes=ports.processes,
             scratch=ports.scratch / "checks",
@@ -63,6 +66,7 @@ def evaluate_candidate(run: Run) -> RunDisposition | None:
             say=ports.progress.say,
         ),
         run.base_results,
+        Auditors(run, ports.auditors, evaluated) if ports.auditors else None,
     )
     duration_ms = ports.clock.monotonic_ms() - started_ms
     if ports.cancellation.is_set():

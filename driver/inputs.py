@@ -9,6 +9,7 @@ from typing import Protocol
 import msgspec
 
 from admission.documents import Policy as AdmissionPolicy
+from driver.audit import NOBODY, AuditPort
 from driver.demands import NO_DEMANDS, Demands
 from driver.documents import Accounting
 from driver.documents import Policy as DriverPolicy
@@ -48,6 +49,7 @@ class RunInputs(msgspec.Struct, frozen=True, kw_only=True):
     :param limitations: what is known before the start and belongs into the run's receipt.
     :param as_of: the day on which what can expire is judged.
     :param people: who is listed at the base; None where nobody is.
+    :param auditor_configs: what those are who audit.
     :param owners: who owns paths at the base; None where it does not say, or the policy does not ask.
     """
 
@@ -67,6 +69,7 @@ class RunInputs(msgspec.Struct, frozen=True, kw_only=True):
     as_of: str | None = None
     people: People | None = None
     owners: Owners | None = None
+    auditor_configs: tuple[Sealed[Document], ...] = ()
 
     @property
     def is_accounted(self) -> bool:
@@ -86,6 +89,7 @@ class RunPorts(msgspec.Struct, frozen=True, kw_only=True):
     :param normalisers: the policy's formatters, their executables resolved.
     :param ambient: the person's environment; evaluators see only the names that their policy lists.
     :param suite: the held-out suite, whose digest the evaluator policy names; None for none.
+    :param auditors: who may be asked for an audit, by role: ``reviewer``, ``adversary``.
     :param results: what bases gave in earlier runs; None to measure every base.
     :param sight: what evaluators and formatters see of the person's machine.
     """
@@ -106,3 +110,4 @@ class RunPorts(msgspec.Struct, frozen=True, kw_only=True):
     sight: Sight = PLAIN_SIGHT
     suite: HeldOut | None = None
     results: KeptResults | None = None
+    auditors: Mapping[str, AuditPort] = NOBODY

@@ -85,7 +85,13 @@ BINDINGS: Final[Mapping[type[Document], Mapping[str, Targets]]] = MappingProxyTy
             "candidate_digest": (runner.Candidate,),
             "policy_digest": (evaluator.Policy,),
         },
+        evaluator.Audit: {
+            "candidate_digest": (runner.Candidate,),
+            "reviewer_result_digest": (providerport.Result,),
+            "adversary_result_digest": (providerport.Result,),
+        },
         evaluator.Result: {
+            "audit_digest": (evaluator.Audit,),
             "descriptor_digest": (evaluator.Descriptor,),
             "input_digest": (evaluator.Input,),
         },

@@ -10,12 +10,14 @@ from collections.abc import Iterator
 import msgspec
 
 from admission.documents import Policy as AdmissionPolicy
+from admission.documents import Sandboxes
 from commandprovider.documents import Config
 from driver.demands import provider_demand
 from driver.documents import Policy as DriverPolicy
 from driver.history import HistoryEntry
 from driver.replay_evidence import Evidence, differs, not_shown
 from evaluator.documents import Result as EvaluatorResult
+from providerport.documents import Capabilities
 from providerport.documents import Receipt as CallReceipt
 from runner.documents import Receipt as RunnerReceipt
 from runner.shortfall import says_shortfall
@@ -53,9 +55,10 @@ def containment_holds(evidence: Evidence) -> str:
 def _seen(evidence: Evidence) -> Iterator[_Seen]:
     session = evidence.session.document
     sandbox = evidence.one(AdmissionPolicy, session.admission_policy_digest).document.sandbox
-    configs = (config for config in evidence.history.all(Config) if config.digest == session.provider_config_digest)
-    config = next((config.document for config in configs), None)
-    provider: SandboxLevel = "S0" if config is None else provider_demand(sandbox, config.provider_kind)
+    configs = {config.digest: config.document for config in evidence.history.all(Config)}
+    claims = {claim.digest: claim.document.identity_digest for claim in evidence.history.all(Capabilities)}
+    config = configs.get(session.provider_config_digest)
+    provider = _demand_of(sandbox, config)
     runs_something = config is not None and bool(config.executables)
     for entry in evidence.history.entries:
         document, containment = entry.body.document, entry.observed.containment
@@ -63,7 +66,10 @@ def _seen(evidence: Evidence) -> Iterator[_Seen]:
             case CallReceipt():
                 is_work = (document.operation, document.outcome) == ("generation", "completed")
                 if containment is not None or (is_work and runs_something):
-                    yield _Seen(entry, containment, provider, says_so=True)
+                    is_audit = document.operation == "evaluation-observation"
+                    auditor = configs.get(claims.get(document.capabilities_digest, ""))
+                    demand = _demand_of(sandbox, auditor) if is_audit else provider
+                    yield _Seen(entry, containment, demand, says_so=True)
             case EvaluatorResult() if containment is not None:
                 yield _Seen(entry, containment, sandbox.check, says_so=says_shortfall(document.limitations))
             case RunnerReceipt() if containment is not None:
@@ -71,3 +77,8 @@ def _seen(evidence: Evidence) -> Iterator[_Seen]:
                 yield _Seen(entry, containment, demanded, says_so=says_shortfall(document.limitations))
             case _:
                 pass
+
+
+def _demand_of(sandbox: Sandboxes, config: Config | None) -> SandboxLevel:
+    """What a policy demands for the commands of a configuration; nothing where there is none."""
+    return "S0" if config is None else provider_demand(sandbox, config.provider_kind)

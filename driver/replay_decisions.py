@@ -25,6 +25,7 @@ from driver.documents import Amendment
 from driver.documents import Receipt as RunReceipt
 from driver.governed import evidence_of_obligations
 from driver.prepare import owners_at, people_at
+from driver.replay_audit import audits_follow
 from driver.replay_evidence import Evidence, differs, not_shown, verify_same
 from evaluator.compose import CompositionFailure, compose
 from evaluator.custody import custody_paths
@@ -92,7 +93,8 @@ def evaluations_follow(evidence: Evidence) -> str:
         verify_same("evaluation", "the evaluation", digest_of(_recompose(evidence, evaluation)), evaluation.digest)
     for receipt in evidence.history.all(EvaluationReceipt):
         _fits("evaluation", check_evaluation_receipt(receipt.document))
-    return f"{len(evaluations)} composed again"
+    audits = audits_follow(evidence)
+    return f"{len(evaluations)} composed again" + (f", {audits} audits resolved again" if audits else "")
 
 
 def _fits(step: str, problems: list[str]) -> None:

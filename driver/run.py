@@ -62,7 +62,8 @@ def run_whole(inputs: RunInputs, ports: RunPorts, apply: Apply | None) -> RunRes
     """
     recorder = ports.recorder
     recorder.open_run()
-    recorder.record_once("provider-host", inputs.provider_config)
+    for config in (inputs.provider_config, *inputs.auditor_configs):
+        recorder.record_once("provider-host", config)
     run, disposition = run_session(inputs, ports)
     admission: Admission | None = None
     applied: Applied | None = None

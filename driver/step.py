@@ -22,7 +22,7 @@ from driver.session import SessionHost
 from evaluator.custody import judges_at
 from evaluator.documents import Receipt as EvaluationReceipt
 from evaluator.measuring import BaseResults
-from providerport.documents import Prior, Request
+from providerport.documents import AuditTask, Prior, Request
 from providerport.mapping import ObservationLimits, Parent, build_request, complete_interpretation, to_command
 from providerport.prior import bound_findings
 from runner.attempt import AttemptInputs, AttemptOutcome, AttemptPorts, run_attempt
@@ -90,7 +90,15 @@ class Run:
         self.steps = 0
         self.savepoints = 0
 
-    def request(self, operation: Operation, parent: Parent, deadline_ms: int, prior: Prior | None) -> Sealed[Request]:
+    def request(
+        self,
+        operation: Operation,
+        parent: Parent,
+        deadline_ms: int,
+        prior: Prior | None,
+        *,
+        audit: AuditTask | None = None,
+    ) -> Sealed[Request]:
         """The sealed request of an operation that is due."""
         policy = self.inputs.driver_policy.document
         return seal(
@@ -102,6 +110,7 @@ class Run:
                 limits=ObservationLimits(policy.max_observations, policy.max_observation_bytes),
                 prior=prior,
                 scope=self.inputs.scope,
+                audit=audit,
             )
         )
 

@@ -2,6 +2,7 @@
 
 from typing import Final, Literal, TypeAlias
 
+from providerport.documents import Verdict
 from savant.contracts.document import Document, Part
 from savant.contracts.scalars import (
     Bytes,
@@ -17,7 +18,7 @@ from savant.contracts.scalars import (
     Set,
     Text,
 )
-from synthesis.documents import Check, Limitation, Recommendation
+from synthesis.documents import Check, Limitation, Recommendation, Severity
 
 EvaluatorKind: TypeAlias = Literal[
     "command",
@@ -31,6 +32,7 @@ EvaluatorKind: TypeAlias = Literal[
     "secrets",
     "blobs",
     "companions",
+    "model-audit",
 ]
 COMMAND_KINDS: Final[frozenset[EvaluatorKind]] = frozenset({"command", "held-out"})
 """The kinds that run a command on a copy of the candidate."""
@@ -75,6 +77,17 @@ class Companion(Part, frozen=True, kw_only=True):
     need: Set[PatternText]
 
 
+class AuditConfig(Part, frozen=True, kw_only=True):
+    """Who audits, by the digest of their configuration, and how much of the change they are given.
+
+    ``adversary_digest`` is null where nobody examines the findings. A diff that does not fit is left out and named.
+    """
+
+    reviewer_digest: Digest
+    adversary_digest: Digest | None
+    max_diff_bytes: Bytes
+
+
 class EvaluatorConfig(Part, frozen=True, kw_only=True):
     """One precommitted evaluator.
 
@@ -106,6 +119,7 @@ class EvaluatorConfig(Part, frozen=True, kw_only=True):
     signatures: Set[Signature]
     companions: Set[Companion]
     suite_digest: Digest | None
+    audit: AuditConfig | None
 
 
 class Custody(Part, frozen=True, kw_only=True):
@@ -215,8 +229,39 @@ class Input(Document, frozen=True, kw_only=True, tag="savant.evaluator.input/v1"
     toolchain_digest: Digest | None
 
 
+class JudgedFinding(Part, frozen=True, kw_only=True):
+    """What the host made of one finding of an audit, by rules alone.
+
+    ``shown`` of its ``citations`` stand where they are said to. ``verdict`` is the adversary's, null where it gave
+    none; ``severity`` is what counts in the end, ``info`` for a finding that was refuted.
+    """
+
+    auditor: Literal["reviewer", "adversary"]
+    id: Name
+    claimed: Severity
+    severity: Severity
+    verdict: Verdict | None
+    citations: Count
+    shown: Count
+    counts: Literal["no", "needs-review", "failed"]
+
+
+class Audit(Document, frozen=True, kw_only=True, tag="savant.evaluator.audit/v1"):
+    """An audit by models, resolved: what they said is in the results of the provider port that it names.
+
+    It can stop a candidate (``failed``) or ask for a person (``needs-review``); ``passed`` says only that nothing
+    which counts was found, and discharges nothing.
+    """
+
+    candidate_digest: Digest
+    reviewer_result_digest: Digest
+    adversary_result_digest: Digest | None
+    findings: tuple[JudgedFinding, ...]
+    outcome: Literal["passed", "needs-review", "failed"]
+
+
 class Result(Document, frozen=True, kw_only=True, tag="savant.evaluator.result/v1"):
-    """What one evaluator found. It has no recommendation."""
+    """What one evaluator found. It has no recommendation. ``audit_digest`` names the audit that it is made of."""
 
     evaluator: Name
     descriptor_digest: Digest
@@ -226,6 +271,7 @@ class Result(Document, frozen=True, kw_only=True, tag="savant.evaluator.result/v
     failure_classes: Set[Name]
     limitations: tuple[Limitation, ...]
     detail: Text
+    audit_digest: Digest | None
 
 
 class ResultBinding(Part, frozen=True, kw_only=True):
@@ -259,6 +305,7 @@ DOCUMENTS: Final[tuple[type[Document], ...]] = (
     Suite,
     Descriptor,
     Input,
+    Audit,
     Result,
     Receipt,
 )

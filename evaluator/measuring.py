@@ -42,7 +42,7 @@ from runner.snapshot import BaseSnapshot
 from savant.contracts.canonical import encode_struct
 from savant.contracts.containment import Containment, Demand, weakest
 from savant.contracts.digest import digest
-from savant.contracts.document import Sealed, seal
+from savant.contracts.document import Document, Sealed, seal
 from savant.contracts.errors import PortError, RefusedInput, SavantError, Unverifiable, VerificationError
 from savant.contracts.scalars import as_set
 from savant.files.paths import to_text
@@ -59,6 +59,7 @@ class EvaluationInputs(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """What is evaluated, and by which precommitted rules.
 
     :param obligations: proof obligations with the evaluator that discharges each; None where no check can.
+    :param objective: what was asked for, for those who audit.
     :param amendment: what the plan's promise was widened by before the seal.
     """
 
@@ -71,6 +72,7 @@ class EvaluationInputs(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     snapshot: BaseSnapshot
     tree: CandidateTree
     obligations: Mapping[str, str | None]
+    objective: str = ""
     amendment: tuple[IntendedChange, ...] = ()
 
     @property
@@ -109,6 +111,8 @@ class Measurement(msgspec.Struct, frozen=True):
     cleaned: bool
     materialised: bool
     containment: Containment | None
+    more: tuple[Sealed[Document], ...] = ()
+    """Documents that the result names."""
 
 
 BuiltIn: TypeAlias = Callable[[EvaluatorConfig, EvaluationInputs, Sequence[Finding]], Case]
@@ -130,7 +134,7 @@ BUILT_IN: Final[Mapping[EvaluatorKind, BuiltIn]] = MappingProxyType(
 )
 """The evaluators that look at the change itself, some also at what the others found."""
 
-ORDER: Final[Mapping[EvaluatorKind, int]] = MappingProxyType({"known-failures": 1, "held-out": 2})
+ORDER: Final[Mapping[EvaluatorKind, int]] = MappingProxyType({"known-failures": 1, "model-audit": 2, "held-out": 3})
 """The kinds that go by what the others found, and so are measured after them."""
 
 
@@ -204,6 +208,7 @@ def measure(
                 *doubts(config, inputs.policy.document, seen.compared, seen.measured.lost if is_ended else ()),
             ),
             detail=seen.measured.problem[:MAX_DETAIL],
+            audit_digest=None,
         )
     )
     return Measurement(config, descriptor, given, result, seen.cleaned, seen.measured.materialised, seen.containment)

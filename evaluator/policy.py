@@ -32,6 +32,7 @@ FLOORS: Final[Mapping[str, Recommendation]] = MappingProxyType(
         "blob-added": "retry-generation",
         "companion-missing": "retry-generation",
         "held-out-failed": "architect-review",
+        "audit-needs-review": "architect-review",
         "known-failure-concerning": "architect-review",
         "custody-breach": "architect-review",
         "proof-plan-structural": "replan",
@@ -40,6 +41,7 @@ FLOORS: Final[Mapping[str, Recommendation]] = MappingProxyType(
         "proof-undischarged": "retry-generation",
         "mechanical-failure": "retry-generation",
         "regression": "retry-generation",
+        "audit-finding": "retry-generation",
         "change-cap-exceeded": "retry-generation",
         "forbidden-path": "retry-generation",
     }
@@ -104,6 +106,10 @@ def _problem(config: EvaluatorConfig) -> str | None:
         return error.message
     if (config.evaluator == "held-out") is (config.suite_digest is None):
         return "a held-out check and the digest of its suite belong together"
+    if (config.evaluator == "model-audit") is (config.audit is None):
+        return "an audit and who makes it belong together"
+    if config.evaluator == "model-audit" and config.timeout_ms == 0:
+        return "it has no time to run"
     if config.evaluator not in COMMAND_KINDS:
         return "a built-in is judged alone and reads no report" if _is_commanded(config) else None
     if not config.argv:

@@ -6,11 +6,12 @@ policy compares, once per run. What comes out is documents in ledger order, and 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 import msgspec
 
+from evaluator.auditing import Auditor, measure_audit
 from evaluator.checks.place import CommandHost
 from evaluator.compose import CompositionFailure, compose, relevance
 from evaluator.dispositions import check_receipt
@@ -54,8 +55,13 @@ class EvaluationOutcome(msgspec.Struct, frozen=True):
         return weakest(self.containments.values())
 
 
-def evaluate(inputs: EvaluationInputs, host: CommandHost, base_results: BaseResults) -> EvaluationOutcome:
-    """Evaluate one sealed candidate. Raises only for our own bugs: everything else is a receipt and a command."""
+def evaluate(
+    inputs: EvaluationInputs, host: CommandHost, base_results: BaseResults, auditor: Auditor | None = None
+) -> EvaluationOutcome:
+    """Evaluate one sealed candidate. Raises only for our own bugs: everything else is a receipt and a command.
+
+    :param auditor: who is asked where the policy has an audit.
+    """
     try:
         verify_candidate(inputs.snapshot, inputs.candidate.document, change_set_of(inputs.candidate.document))
         if inputs.tree.manifest.digest != inputs.candidate.document.final_digest:
@@ -64,7 +70,7 @@ def evaluate(inputs: EvaluationInputs, host: CommandHost, base_results: BaseResu
         _ = inputs.held  # the trees are laid out before anything runs
     except SavantError as error:
         return _ended(inputs, (), "candidate-load-failure", error.code, error.message, None)
-    measurements = _measure_all(inputs, host, base_results)
+    measurements = _measure_all(inputs, host, base_results, auditor)
     composed = compose(
         inputs.attempt.digest,
         inputs.candidate.digest,
@@ -75,7 +81,7 @@ def evaluate(inputs: EvaluationInputs, host: CommandHost, base_results: BaseResu
     cleaned = all(m.cleaned for m in measurements)
     documents = (
         *_revealed(measurements, host),
-        *(d for m in measurements for d in (m.descriptor, m.input, m.result)),
+        *_documents(measurements),
     )
     if isinstance(composed, CompositionFailure):
         lost = next((m for m in measurements if m.config.required and not m.materialised), None)
@@ -100,14 +106,24 @@ def evaluate(inputs: EvaluationInputs, host: CommandHost, base_results: BaseResu
     )
 
 
-def _measure_all(inputs: EvaluationInputs, host: CommandHost, base_results: BaseResults) -> list[Measurement]:
+def _documents(measurements: Iterable[Measurement]) -> Iterator[Sealed[Document]]:
+    return (d for m in measurements for d in (m.descriptor, m.input, *m.more, m.result))
+
+
+def _measure_all(
+    inputs: EvaluationInputs, host: CommandHost, base_results: BaseResults, auditor: Auditor | None
+) -> list[Measurement]:
     """One measurement for each evaluator of the policy, in its order; those that look at the others come last."""
     configs = inputs.policy.document.evaluators
     made: dict[str, Measurement] = {}
     for config in sorted(configs, key=lambda item: ORDER.get(item.evaluator, 0)):
         found = _failing(made.values()) if config.evaluator in ORDER else ()
         is_open = all(_lets_pass(m) for m in made.values())
-        made[config.id] = measure(config, inputs, host, base_results, found, is_open=is_open)
+        made[config.id] = (
+            measure_audit(config, inputs, auditor, is_open=is_open)
+            if config.evaluator == "model-audit"
+            else measure(config, inputs, host, base_results, found, is_open=is_open)
+        )
     return [made[config.id] for config in configs]
 
 
@@ -157,7 +173,7 @@ def _ended(
 ) -> EvaluationOutcome:
     receipt = _receipt(inputs, measurements, disposition, code, detail, cleaned, None)
     return EvaluationOutcome(
-        tuple(d for m in measurements for d in (m.descriptor, m.input, m.result)),
+        tuple(_documents(measurements)),
         receipt,
         None,
         EvaluatorUnavailable(f"evaluator.{disposition}"),

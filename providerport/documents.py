@@ -4,7 +4,7 @@ A request carries exactly what its operation needs; a retry or replan carries ``
 failed. Receipts hold no time and no usage: those are observations of the ledger record.
 """
 
-from typing import Final
+from typing import Final, Literal, TypeAlias
 
 from savant.contracts.document import Document, Part
 from savant.contracts.scalars import (
@@ -15,6 +15,7 @@ from savant.contracts.scalars import (
     Milliseconds,
     Name,
     NonEmptyText,
+    PathText,
     PatternText,
     Positive,
     Set,
@@ -22,7 +23,6 @@ from savant.contracts.scalars import (
 )
 from synthesis.documents import (
     Attempt,
-    Evaluation,
     FailureKind,
     Finding,
     Interpretation,
@@ -33,7 +33,13 @@ from synthesis.documents import (
     PlanReview,
     ReviewFinding,
     Session,
+    Severity,
 )
+
+Side: TypeAlias = Literal["base", "candidate"]
+"""Which of the two trees is meant."""
+Verdict: TypeAlias = Literal["confirmed", "refuted", "adjusted"]
+"""What an adversary says of a finding."""
 
 
 class Capabilities(Document, frozen=True, kw_only=True, tag="savant.providerport.capabilities/v1"):
@@ -63,11 +69,72 @@ class Prior(Part, frozen=True, kw_only=True):
     dropped: Count
 
 
+class Citation(Part, frozen=True, kw_only=True):
+    """The lines that a finding is about, as they are said to stand there: ``text`` is theirs, from ``line`` on."""
+
+    path: PathText
+    side: Side
+    line: Positive
+    end_line: Positive
+    text: Text
+
+
+class AuditFinding(Part, frozen=True, kw_only=True):
+    """What an auditor says is wrong with a candidate, and where that can be seen."""
+
+    id: Name
+    severity: Severity
+    text: NonEmptyText
+    citations: tuple[Citation, ...]
+
+
+class AuditVerdict(Part, frozen=True, kw_only=True):
+    """What an adversary says of one finding; ``severity`` is its own for ``adjusted``, else null."""
+
+    finding: Name
+    verdict: Verdict
+    severity: Severity | None
+    text: Text
+
+
+class AuditReport(Part, frozen=True, kw_only=True):
+    """What an auditor found in a candidate. There is no word in it that lets anything pass.
+
+    ``verdicts`` are an adversary's, about the findings that its task carries; its own ``findings`` are what it says
+    was left out.
+    """
+
+    candidate_digest: Digest
+    findings: tuple[AuditFinding, ...]
+    verdicts: tuple[AuditVerdict, ...]
+
+
+class AuditedChange(Part, frozen=True, kw_only=True):
+    """One changed path and its change as a unified diff; null where it did not fit or is no text."""
+
+    path: PathText
+    diff: Text | None
+
+
+class AuditTask(Part, frozen=True, kw_only=True):
+    """What an auditor is given: what was wanted, what was promised, what was changed.
+
+    ``audited`` is the report that an adversary examines; null for the first auditor.
+    """
+
+    candidate_digest: Digest
+    objective: Text
+    plan: Plan
+    changes: tuple[AuditedChange, ...]
+    audited: AuditReport | None
+
+
 class Request(Document, frozen=True, kw_only=True, tag="savant.providerport.request/v1"):
     """One call. ``parent_digest`` names the document the operation starts from:
 
     interpretation: the session; planning: the interpretation; review-observation and generation: the plan;
-    evaluation-observation: the attempt. That document is carried, every other payload member is null.
+    evaluation-observation: the attempt. That document is carried, every other payload member is null. An
+    evaluation-observation carries the audit's task beside it.
     """
 
     operation: Operation
@@ -87,6 +154,7 @@ class Request(Document, frozen=True, kw_only=True, tag="savant.providerport.requ
     interpretation: Interpretation | None
     plan: Plan | None
     attempt: Attempt | None
+    audit: AuditTask | None
 
 
 class GenerationClaim(Part, frozen=True, kw_only=True):
@@ -109,7 +177,7 @@ class Result(Document, frozen=True, kw_only=True, tag="savant.providerport.resul
     plan: Plan | None
     review: PlanReview | None
     generation: GenerationClaim | None
-    evaluation: Evaluation | None
+    audit: AuditReport | None
 
 
 class Observation(Part, frozen=True, kw_only=True):

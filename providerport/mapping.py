@@ -13,7 +13,7 @@ from typing import TypeAlias, assert_never
 import msgspec
 from msgspec import structs
 
-from providerport.documents import GenerationClaim, Prior, Receipt, Request, Result
+from providerport.documents import AuditReport, AuditTask, GenerationClaim, Prior, Receipt, Request, Result
 from providerport.outcome import Payload, check_result, payload_digest, payload_of
 from savant.contracts.document import Sealed, accept, digest_of
 from savant.contracts.errors import RefusedInput, UsageError, VerificationError
@@ -21,7 +21,6 @@ from savant.contracts.scalars import as_set
 from synthesis.commands import Command, RecordInterpretation, RecordPlan, RecordPlanReview
 from synthesis.documents import (
     Attempt,
-    Evaluation,
     Interpretation,
     Limitation,
     Operation,
@@ -78,13 +77,16 @@ def build_request(
     limits: ObservationLimits,
     prior: Prior | None,
     scope: Iterable[str],
+    audit: AuditTask | None = None,
 ) -> Request:
     """The request for an operation that is due in this state.
 
     :param parent: the document the operation starts from; its digest is the state's.
     :param prior: on a retry or a replan, what failed before; the digests it names are the state's.
     :param scope: path patterns; sorted here.
-    :raises UsageError: ``usage.request-phase``, ``usage.request-parent`` or ``usage.request-prior``.
+    :param audit: the task of an evaluation-observation, and of nothing else.
+    :raises UsageError: ``usage.request-phase``, ``usage.request-parent``, ``usage.request-prior`` or
+        ``usage.request-audit``.
     """
     if state.phase != OPERATION_PHASES[operation]:
         raise UsageError("usage.request-phase", f"A call for {operation} is not due in phase {state.phase}.")
@@ -93,6 +95,8 @@ def build_request(
         raise UsageError("usage.request-parent", f"The given document is not what {operation} starts from.")
     if prior is not None and _is_foreign(state, prior):
         raise UsageError("usage.request-prior", "The prior findings are not of this state's review and attempt.")
+    if (audit is not None) is not (operation == "evaluation-observation"):
+        raise UsageError("usage.request-audit", f"A task of an audit is for an audit, and only; this is {operation}.")
     session = state.session
     return Request(
         operation=operation,
@@ -112,6 +116,7 @@ def build_request(
         interpretation=parent if isinstance(parent, Interpretation) else None,
         plan=parent if isinstance(parent, Plan) else None,
         attempt=parent if isinstance(parent, Attempt) else None,
+        audit=audit,
     )
 
 
@@ -135,7 +140,7 @@ def verified_payload(
 ) -> Payload | Refusal:
     """The payload of a completed call, every binding checked again; it is data, not yet a command.
 
-    The way to read a generation's claim and an evaluation observation.
+    The way to read a generation's claim and an audit's report.
     """
     try:
         return _verified(state, request, result, receipt)
@@ -148,7 +153,7 @@ def to_command(
 ) -> Command | Refusal:
     """The command that records a completed interpretation, planning or review call.
 
-    A generation is recorded by the runner, which makes the attempt; an evaluation observation is data. Both are
+    A generation is recorded by the runner, which makes the attempt; an audit's report is data. Both are
     refused as ``not-a-command``.
     """
     payload = verified_payload(state, request, result, receipt)
@@ -161,7 +166,7 @@ def to_command(
             return RecordPlan(payload)
         case PlanReview():
             return RecordPlanReview(payload)
-        case GenerationClaim() | Evaluation():
+        case GenerationClaim() | AuditReport():
             return Refusal(state, "not-a-command", REFUSALS["not-a-command"])
         case _:
             assert_never(payload)

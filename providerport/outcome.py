@@ -10,13 +10,12 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final, TypeAlias, TypeVar, cast, get_args
 
-from providerport.documents import Capabilities, GenerationClaim, Request, Result
+from providerport.documents import AuditReport, Capabilities, GenerationClaim, Request, Result
 from savant.contracts import canonical
 from savant.contracts.digest import digest
 from savant.contracts.document import Document, Sealed, accept, seal
 from savant.contracts.errors import InternalError, RefusedInput
 from synthesis.documents import (
-    Evaluation,
     FailureKind,
     Interpretation,
     Limitation,
@@ -28,7 +27,7 @@ from synthesis.documents import (
 
 D = TypeVar("D", bound=Document)
 
-Payload: TypeAlias = Interpretation | Plan | PlanReview | GenerationClaim | Evaluation
+Payload: TypeAlias = Interpretation | Plan | PlanReview | GenerationClaim | AuditReport
 """What a completed call answers with."""
 
 PAYLOAD_MEMBERS: Final[Mapping[Operation, str]] = MappingProxyType(
@@ -37,7 +36,7 @@ PAYLOAD_MEMBERS: Final[Mapping[Operation, str]] = MappingProxyType(
         "planning": "plan",
         "review-observation": "review",
         "generation": "generation",
-        "evaluation-observation": "evaluation",
+        "evaluation-observation": "audit",
     }
 )
 """The one member of a result that holds the payload of each operation."""
@@ -74,7 +73,7 @@ def result_of(
         plan=payload if isinstance(payload, Plan) else None,
         review=payload if isinstance(payload, PlanReview) else None,
         generation=payload if isinstance(payload, GenerationClaim) else None,
-        evaluation=payload if isinstance(payload, Evaluation) else None,
+        audit=payload if isinstance(payload, AuditReport) else None,
     )
     if payload is not payload_of(result):
         raise InternalError("internal.payload", f"{type(payload).__name__} does not answer {result.operation}.")
@@ -158,10 +157,30 @@ def check_result(call: Sealed[Request], result: Result) -> str | None:
             return _names(named, request.parent_digest, "plan", "interpretation")
         case PlanReview(plan_digest=named):
             return _names(named, request.parent_digest, "review", "plan")
-        case Evaluation(attempt_digest=named):
-            return _names(named, request.parent_digest, "evaluation", "attempt")
+        case AuditReport() as report:
+            return _audits(report, request)
         case _:
             return None
+
+
+def _audits(report: AuditReport, request: Request) -> str | None:
+    """Why a report answers no such task, as a sentence; None when it does."""
+    task = request.audit
+    if task is None:
+        return "The request carries no task of an audit."
+    if report.candidate_digest != task.candidate_digest:
+        return "The audit is of another candidate."
+    ids = [finding.id for finding in report.findings]
+    examined = [verdict.finding for verdict in report.verdicts]
+    if len(set(ids)) != len(ids) or len(set(examined)) != len(examined):
+        return "The audit says two things about one finding."
+    known = {} if task.audited is None else {finding.id: finding.severity for finding in task.audited.findings}
+    if set(examined) - known.keys():
+        return "A verdict is about a finding that nobody made."
+    for verdict in report.verdicts:
+        if (verdict.verdict == "adjusted") is (verdict.severity is None):
+            return "A severity belongs to an adjusted finding, and only."
+    return None
 
 
 def _names(named: str, expected: str, what: str, parent: str) -> str | None:

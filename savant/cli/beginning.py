@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from savant.cli.exits import exit_code
@@ -64,7 +64,7 @@ def readiness_of(
     bench: Workbench,
     inputs: RunInputs,
     rules: Rules,
-    provision: Provision,
+    missing_credentials: Mapping[str, tuple[str, str]],
     spending: Spending,
     containing: Containing,
 ) -> tuple[Readiness, tuple[Normaliser, ...]]:
@@ -112,7 +112,7 @@ def readiness_of(
         remedy=containing.remedy,
         missing_tools=missing,
         project_normalisers=rules.trusted_part.document.normalisers,
-        missing_credentials=provision.missing_credentials,
+        missing_credentials=missing_credentials,
     )
     return readiness, tuple(normalisers)
 

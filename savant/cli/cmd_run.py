@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from driver.run import Apply, RunResult
     from runner.normalise import Normaliser
     from savant.cli.agents import AgentFlags
+    from savant.cli.auditing import Auditing
     from savant.cli.cassettes import Tape
     from savant.cli.holding import Holding
     from savant.cli.provision import Provision
@@ -78,6 +79,14 @@ if TYPE_CHECKING:
 @click.option("--must-pass", multiple=True, metavar="CMD", help="A check that must pass.")
 @click.option("--held-out", type=click.Path(), metavar="FOLDER", help="A suite that the provider never sees.")
 @click.option("--held-out-check", metavar="CMD", help="What runs it on the sealed candidate; {suite} is its folder.")
+@click.option("--audit-agent", metavar="NAME", help="A coding agent that audits what every check lets pass.")
+@click.option("--audit-provider", metavar="CMD", help="A command that does (docs/audit-by-models.md).")
+@click.option("--adversary-agent", metavar="NAME", help="A coding agent that tries to refute the audit's findings.")
+@click.option("--adversary-provider", metavar="CMD", help="A command that does.")
+@click.option("--audit-model", metavar="NAME", help="The model of agents that audit (default: their own).")
+@click.option("--audit-env", multiple=True, metavar="NAME", help="A variable that auditors may see.")
+@click.option("--audit-network", is_flag=True, help="Commands that audit may use the network (default: none).")
+@click.option("--audit-optional", is_flag=True, help="What the audit says is shown and decides nothing.")
 @click.option("--retries", type=click.IntRange(0), help="At most so many retries (only lowers the budget).")
 @click.option("--replans", type=click.IntRange(0), help="At most so many replans (only lowers the budget).")
 @click.option("--calls", type=click.IntRange(1), help="At most so many provider calls (only lowers the budget).")
@@ -132,6 +141,7 @@ def _run_task(bench: Workbench, output: Output, flags: dict[str, Any]) -> tuple[
     from driver.money import parse_amount
     from driver.prepare import Asked, prepare, read_rules
     from runner.snapshot import BaseSnapshot
+    from savant.cli.auditing import audit_by
     from savant.cli.beginning import announce, readiness_of, show_not_ready
     from savant.cli.cassettes import tape_of
     from savant.cli.containing import contain
@@ -147,10 +157,11 @@ def _run_task(bench: Workbench, output: Output, flags: dict[str, Any]) -> tuple[
     commit = provision.base or bench.repository.resolve_commit(flags["base"])
     snapshot = BaseSnapshot.take(bench.repository, commit, cache=bench.cache)
     rules = read_rules(snapshot)
+    auditing = audit_by(bench, rules.admission.document.sandbox, flags)
     asked = Asked(
         objective=flags["objective"] or tape.objective or provision.config.sealed.document.note or provision.words,
         scope=tuple(flags["scope"]),
-        checks=(*_checks(flags), *holding.checks),
+        checks=(*_checks(flags), *holding.checks, *auditing.checks),
         requester=flags["requester"],
         retries=flags["retries"],
         replans=flags["replans"],
@@ -164,6 +175,7 @@ def _run_task(bench: Workbench, output: Output, flags: dict[str, Any]) -> tuple[
         as_of=flags["as_of"] or today(),
     )
     spending = spending_of(bench.places, provision)
+    spending = replace(spending, reports_usage=spending.reports_usage and auditing.reports_usage)
     inputs = prepare(
         asked,
         snapshot,
@@ -173,18 +185,23 @@ def _run_task(bench: Workbench, output: Output, flags: dict[str, Any]) -> tuple[
         model=spending.model,
         price=spending.price,
     )
-    verify_unmentioned(provision.redactor, provision.config.sealed.raw, inputs.session.raw)
+    for made in (provision, *auditing.provisions.values()):
+        verify_unmentioned(made.redactor, made.config.sealed.raw, inputs.session.raw)
     judging = inputs.evaluator_policy.document
     containing = contain(bench, rules, judging, provision, tape.processes, allow=flags["allow_unsandboxed"])
-    inputs = replace(inputs, demands=containing.demands, limitations=containing.limitations)
+    inputs = replace(
+        inputs, demands=containing.demands, limitations=containing.limitations, auditor_configs=auditing.configs
+    )
     announce(bench, output, inputs, rules, provision, containing)
-    for line in tape.lines():
+    for line in (*auditing.lines(), *tape.lines()):
         output.progress(line)
-    readiness, normalisers = readiness_of(bench, inputs, rules, provision, spending, containing)
+    missing = {**provision.missing_credentials, **auditing.missing_credentials}
+    readiness, normalisers = readiness_of(bench, inputs, rules, missing, spending, containing)
     if not readiness.ready:
         return show_not_ready(output, readiness)
     tape.describe(provision, asked.objective)
-    result, run_id = _governed(bench, output, inputs, provision, tape, normalisers, holding, flags)
+    beside = (holding, auditing)
+    result, run_id = _governed(bench, output, inputs, provision, tape, normalisers, beside, flags)
     return result, run_id, tape
 
 
@@ -276,7 +293,7 @@ def _governed(
     provision: Provision,
     tape: Tape,
     normalisers: tuple[Normaliser, ...],
-    holding: Holding,
+    beside: tuple[Holding, Auditing],
     flags: dict[str, Any],
 ) -> tuple[RunResult, str]:
     from contextlib import ExitStack
@@ -289,6 +306,7 @@ def _governed(
     from savant.cli.supplying import for_checks
     from savant.contracts.errors import UsageError
 
+    holding, auditing = beside
     mode: Literal["off", "record", "enforce"] = flags["ledger_mode"]
     if mode == "off" and flags["apply_to"]:
         raise UsageError(
@@ -327,6 +345,7 @@ def _governed(
             sight=bench.sight,
             suite=holding.suite,
             results=bench.results,
+            auditors=auditing.ports,
         )
         apply = _applier(bench, flags, recorder)
         result = run_whole(inputs, ports, apply)

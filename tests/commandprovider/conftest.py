@@ -160,6 +160,7 @@ def request_for(session: Session) -> Callable[..., Sealed[Request]]:
                 interpretation=interpretation,
                 plan=None,
                 attempt=None,
+                audit=None,
             )
         )
 

@@ -1,7 +1,8 @@
 """A coding agent of a few lines that behaves like Claude Code's headless mode: version, JSON envelope, tools.
 
 It is written to a folder as ``claude`` with ``script.json`` beside it, and keeps no state: what it does depends on what
-it is asked. The script maps a situation to an act. Situations: ``interpretation``, ``planning``, ``generation``, and
+it is asked. The script maps a situation to an act. Situations: ``interpretation``, ``planning``, ``generation``,
+``audit``, ``examination``, and
 ``generation-again`` and ``planning-again`` where the prompt holds findings (without such an act, the plain one).
 """
 
@@ -35,7 +36,11 @@ for text in script.get("demanded", ()):
         sys.stderr.write("the prompt does not hold " + text + "\n")
         sys.exit(8)
 
-if "# The plan that was accepted" in prompt:
+if "# The findings of the first auditor" in prompt:
+    situation = "examination"
+elif "# The change, as unified diffs" in prompt:
+    situation = "audit"
+elif "# The plan that was accepted" in prompt:
     situation = "generation"
 elif "Say what the task means" in prompt:
     situation = "interpretation"

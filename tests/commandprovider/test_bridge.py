@@ -16,7 +16,7 @@ from commandprovider.bridge import AgentProvider
 from commandprovider.fixed import fixed_interpretation
 from commandprovider.profiles import PROFILES
 from commandprovider.secrets import Secrets
-from providerport.documents import Prior, Request
+from providerport.documents import AuditedChange, AuditReport, AuditTask, Prior, Request
 from providerport.port import NOTHING_USED, Call, ProviderFailure
 from runner.snapshot import BaseSnapshot
 from runner.workspace import CandidateWorkspace
@@ -164,6 +164,70 @@ def test_a_plan_is_one_call_and_carries_the_task(
     assert [change.pattern for change in made.steps[0].intended_changes] == ["a.txt"]
     assert made.assumptions[:2] == ("Task: Tidy up", "Forbidden: Do not delete the test.")
     assert made.interpretation_digest == call.request.document.parent_digest
+
+
+@pytest.fixture
+def audit(request_for: Make, generation: Make) -> Make:
+    """A request for an audit of a candidate that changes one file."""
+
+    def make(audited: AuditReport | None = None) -> Sealed[Request]:
+        plan = generation().document.plan
+        assert plan is not None
+        task = AuditTask(
+            candidate_digest="blake3:" + "1" * 64,
+            objective="Tidy up",
+            plan=plan,
+            changes=(AuditedChange(path="a.txt", diff="-two\n+TWO\n"), AuditedChange(path="pkg/b.txt", diff=None)),
+            audited=audited,
+        )
+        return seal(replace(request_for("evaluation-observation").document, audit=task))
+
+    return make
+
+
+SEEN = {
+    "id": "f-1",
+    "severity": "blocking",
+    "text": "Too loud.",
+    "citations": [{"path": "a.txt", "side": "candidate", "line": 2, "end_line": 2, "text": "TWO"}],
+}
+
+
+@pytest.mark.parametrize("mode", ["answer", "workspace"])
+def test_an_agent_audits_and_another_examines(agent: Agent, audit: Make, call_of: CallOf, mode: str) -> None:
+    """Both are told task, plan and change; the second also what the first found. What they may read is the tree."""
+    see = {"need": ["pkg/b.txt"]} if mode == "workspace" else {"absent": ["pkg/b.txt"]}
+    told = ["+TWO", "Make it TWO", "change of pkg/b.txt (not shown", "Tidy up"]
+    script = {
+        "audit": {**see, "demanded": told, "answer": {"findings": [SEEN], "verdicts": []}},
+        "examination": {
+            "demanded": [*told, "Too loud."],
+            "answer": {"findings": [], "verdicts": [verdict("refuted")]},
+        },
+    }
+    provider = agent(script, mode=mode)
+    first = provider.execute(call_of(audit())).audit
+    assert first is not None
+    assert [(item.id, item.severity, item.citations[0].line) for item in first.findings] == [("f-1", "blocking", 2)]
+    second = provider.execute(call_of(audit(first))).audit
+    assert second is not None
+    assert [(item.finding, item.verdict) for item in second.verdicts] == [("f-1", "refuted")]
+
+
+def verdict(word: str) -> dict[str, Any]:
+    return {"finding": "f-1", "verdict": word, "severity": None, "text": "It is asked for."}
+
+
+def test_an_auditor_that_answers_in_prose_or_writes_has_failed(agent: Agent, audit: Make, call_of: CallOf) -> None:
+    """As everywhere: an answer is one document, and a directory to read is not written to."""
+    answer = {"findings": [], "verdicts": []}
+    assert agent({"audit": {"answer": answer}}).execute(call_of(audit())).audit is not None
+    prose = refused(agent({"audit": {"text": "Looks good to me."}}), call_of(audit()))
+    assert prose[:2] == ("invalid-output", "malformed-output")
+    wrote = refused(agent({"audit": {"answer": answer, "write": {"x": "x"}}}, mode="workspace"), call_of(audit()))
+    assert wrote[0] in ("invalid-output", "unavailable"), "denied where it can be written to, a crash where it cannot"
+    bare = seal(replace(audit().document, audit=None))
+    assert refused(agent({"audit": {"answer": answer}}), call_of(bare))[0] == "invalid-output"
 
 
 def test_the_host_may_plan(agent: Agent, request_for: Make, call_of: CallOf, interpretation: Interpretation) -> None:

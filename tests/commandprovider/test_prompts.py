@@ -25,7 +25,7 @@ from commandprovider.prompts import (
 )
 from commandprovider.templates import ORDER, PROMPTS_VERSION, SECTIONS, Ask
 from commandprovider.wire import WireEdit, WireGeneration, WirePlan, parse_part
-from providerport.documents import Prior
+from providerport.documents import AuditedChange, AuditFinding, AuditReport, Prior
 from savant.contracts.errors import RefusedInput
 from synthesis.documents import Finding, IntendedChange, Interpretation, Limitation, Plan, PlanStep, ReviewFinding
 
@@ -93,6 +93,12 @@ FULL = Material(
     files=(Shown("shop/totals.py", "def total(): pass\n"), Shown("t.py", "no newline")),
     left_out=("logo.png",),
     instructions=(Shown("CLAUDE.md", "Be brief.\n"),),
+    changes=(AuditedChange(path="shop/totals.py", diff="-1\n+2\n"), AuditedChange(path="logo.png", diff=None)),
+    audited=AuditReport(
+        candidate_digest=ZERO,
+        findings=(AuditFinding(id="f-1", severity="blocking", text="It does not round.", citations=()),),
+        verdicts=(),
+    ),
 )
 
 
@@ -115,7 +121,10 @@ def test_every_section_of_a_full_prompt_is_there_and_none_of_an_empty_one(ask: A
     assert -1 not in places
     assert places == sorted(places)
     empty = text_of(ask, Material())
-    with_data = {"task", "records", "obligations", "scope", "plan", "instructions", "listing", "files", "prior"}
+    with_data = {
+        *("task", "records", "obligations", "scope", "plan", "instructions", "listing", "files", "prior"),
+        *("candidate-listing", "candidate-files", "promised", "changes", "audited"),
+    }
     assert [n for n in ORDER[ask] if SECTIONS[n].splitlines()[0] in empty] == [
         n for n in ORDER[ask] if n not in with_data
     ]
@@ -228,7 +237,7 @@ def test_templates_hold_no_path_and_only_known_placeholders() -> None:
     """What we wrote names no folder, and every hole has a value."""
     known = {
         *("mark", "schema", "objective", "records", "obligations", "scope"),
-        *("plan", "instructions", "listing", "files", "prior"),
+        *("plan", "instructions", "listing", "files", "prior", "changes", "audited"),
     }
     whole = "\n".join(SECTIONS.values())
     assert set(re.findall(r"\{([a-z_]+)\}", whole)) == known
@@ -239,7 +248,7 @@ def test_templates_hold_no_path_and_only_known_placeholders() -> None:
 
 def test_the_digest_of_the_prompts_is_pinned() -> None:
     """Whoever changes a template, the order or an answer's form sees that every configuration changes with it."""
-    assert PROMPTS_VERSION == "savant.prompts/v1"
+    assert PROMPTS_VERSION == "savant.prompts/v2"
     pinned = Path(__file__).with_name("prompts.digest").read_text().strip()
     assert prompts_digest() == pinned
 

@@ -124,6 +124,7 @@ def result_of(evaluator: str, *checks: Check, classes: tuple[str, ...] = (), **c
         "failure_classes": as_set(classes),
         "limitations": (),
         "detail": "",
+        "audit_digest": None,
     }
     return Result(**{**members, **changes})  # type: ignore[arg-type]
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from providerport.documents import Prior, Request
+from providerport.documents import AuditReport, AuditTask, Prior, Request
 from providerport.mapping import ObservationLimits, Parent, build_request
 from providerport.port import FileMode
 from providerport.scripted import converged_review, minimal_interpretation, minimal_plan
@@ -183,6 +183,10 @@ class World:
             recommendation="accept",
             limitations=(),
         )
+        self.audit = AuditReport(candidate_digest=d("sealed"), findings=(), verdicts=())
+        self.task = AuditTask(
+            candidate_digest=d("sealed"), objective="make it right", plan=self.plan, changes=(), audited=None
+        )
         self.states = dict(zip(OPERATIONS, self._states(), strict=True))
         self.parents: dict[Operation, Parent] = {
             "interpretation": self.session,
@@ -220,6 +224,7 @@ class World:
         prior: Prior | None = None,
         parent: Parent | None = None,
         scope: tuple[str, ...] = ("**",),
+        task: AuditTask | None = None,
     ) -> Sealed[Request]:
         return seal(
             build_request(
@@ -230,6 +235,7 @@ class World:
                 limits=limits,
                 prior=prior,
                 scope=scope,
+                audit=(task or self.task) if operation == "evaluation-observation" else None,
             )
         )
 

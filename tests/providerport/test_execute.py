@@ -81,7 +81,7 @@ def test_every_operation_completes_with_its_own_payload(world: Any) -> None:
         "planning": (ANSWERS_PLANNING, minimal_plan(world.interpretation)),
         "review-observation": (Answer(converged_review(world.plan)), converged_review(world.plan)),
         "generation": (Edit(write_files({b"b.txt": b"b\n", b"a.txt": None})), claim("edited")),
-        "evaluation-observation": (Answer(world.evaluation), world.evaluation),
+        "evaluation-observation": (Answer(world.audit), world.audit),
     }
     for operation, (step, payload) in payloads.items():
         workspace = world.workspace() if operation == "generation" else None
@@ -201,7 +201,7 @@ def test_an_operation_that_is_not_claimed_is_not_executed(world: Any) -> None:
         ("planning", lambda call, world: good(call, world, plan=structs.replace(world.plan, steps=(object(),)))),
         ("interpretation", lambda call, world: foreign(call, world.interpretation, "session_digest")),
         ("review-observation", lambda call, world: foreign(call, converged_review(world.plan), "plan_digest")),
-        ("evaluation-observation", lambda call, world: foreign(call, world.evaluation, "attempt_digest")),
+        ("evaluation-observation", lambda call, world: foreign(call, world.audit, "candidate_digest")),
     ],
 )
 def test_an_answer_that_is_not_the_answer_to_this_request_is_invalid(
@@ -215,7 +215,7 @@ def test_an_answer_that_is_not_the_answer_to_this_request_is_invalid(
         "planning": lambda call: good(call, world),
         "interpretation": lambda call: answer(call, world.interpretation),
         "review-observation": lambda call: answer(call, converged_review(world.plan)),
-        "evaluation-observation": lambda call: answer(call, world.evaluation),
+        "evaluation-observation": lambda call: answer(call, world.audit),
     }[operation]
     assert ended(run(scripted(operation, Verbatim(control)), world.request(operation))) == ("completed", None)
 

@@ -44,7 +44,7 @@ def payload_for(world: Any, operation: Operation) -> Any:
         "planning": world.plan,
         "review-observation": converged_review(world.plan),
         "generation": claim(),
-        "evaluation-observation": world.evaluation,
+        "evaluation-observation": world.audit,
     }[operation]
 
 
@@ -120,6 +120,7 @@ def test_a_request_is_only_made_when_it_is_due(world: Any) -> None:
     assert build(planning, "planning").operation == "planning"
     cases: list[tuple[dict[str, Any], Operation, str]] = [
         ({}, "generation", "usage.request-phase"),
+        ({"audit": world.task}, "planning", "usage.request-audit"),
         ({"parent": world.session}, "planning", "usage.request-parent"),
         ({"parent": structs.replace(world.interpretation, assumptions=("x",))}, "planning", "usage.request-parent"),
         (
@@ -142,6 +143,8 @@ def test_a_request_is_only_made_when_it_is_due(world: Any) -> None:
         with pytest.raises(UsageError) as error:
             build(planning, operation, **changes)
         assert error.value.code == expected
+    with pytest.raises(UsageError, match=r"usage\.request-audit"):
+        build(world.states["evaluation-observation"], "evaluation-observation")
 
 
 def test_a_replan_carries_the_findings_of_the_review_that_caused_it(world: Any) -> None:
@@ -264,7 +267,7 @@ def test_a_foreign_parent_is_named_by_what_it_is(world: Any, operation: Operatio
         "interpretation": None,
         "planning": "interpretation_digest",
         "review-observation": "plan_digest",
-        "evaluation-observation": "attempt_digest",
+        "evaluation-observation": None,
     }[operation]
     moved = seal(structs.replace(request.document, parent_digest=OTHER))
     answered = payload if member is None else structs.replace(payload, **{member: OTHER})

@@ -163,6 +163,7 @@ def inputs_of(base: BaseSnapshot, **changes: object) -> AttemptInputs:
         interpretation=None,
         plan=plan.document,
         attempt=None,
+        audit=None,
     )
     members: dict[str, object] = {
         "state": state,

@@ -2,26 +2,31 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from msgspec.structs import replace
 
 from driver.built_ins import PLAIN
 from evaluator.compose import compose
 from evaluator.documents import (
+    Audit,
     ClassRule,
     Custody,
     Descriptor,
     Input,
+    JudgedFinding,
     NormaliserConfig,
     Policy,
     Receipt,
     Result,
     ResultBinding,
 )
+from providerport.documents import Verdict
 from savant.contracts.canonical import encode_struct
 from savant.contracts.digest import digest
 from savant.contracts.document import Document, digest_of, kind_of
 from savant.contracts.scalars import as_set
-from synthesis.documents import Check, Evaluation, Finding, Limitation
+from synthesis.documents import Check, Evaluation, Finding, Limitation, Severity
 
 COMMIT = "sha1:" + "1" * 40
 
@@ -107,6 +112,7 @@ def examples() -> dict[str, Document]:
         failure_classes=("regression",),
         limitations=(Limitation(source="evaluator.tests", text="The network was not cut off.", blocking=False),),
         detail="",
+        audit_digest=None,
     )
     scope = Result(
         evaluator="scope",
@@ -117,6 +123,18 @@ def examples() -> dict[str, Document]:
         failure_classes=(),
         limitations=(),
         detail="",
+        audit_digest=None,
+    )
+    audit = Audit(
+        candidate_digest=given.candidate_digest,
+        reviewer_result_digest=digest(b"reviewer"),
+        adversary_result_digest=digest(b"adversary"),
+        findings=(
+            _judged("reviewer", "lost-total", "blocking", "confirmed", counts="failed"),
+            _judged("reviewer", "naming", "major", "refuted", severity="info", shown=0),
+            _judged("adversary", "rounding", "blocking", None, counts="needs-review"),
+        ),
+        outcome="failed",
     )
     evaluation = compose(given.attempt_digest, given.candidate_digest, policy, (scope, result))
     if not isinstance(evaluation, Evaluation):
@@ -135,7 +153,29 @@ def examples() -> dict[str, Document]:
         failure_detail="",
         cleanup_succeeded=True,
     )
-    return {kind_of(document): document for document in (policy, descriptor, given, result, receipt)}
+    return {kind_of(document): document for document in (policy, descriptor, given, audit, result, receipt)}
+
+
+def _judged(
+    auditor: Literal["reviewer", "adversary"],
+    id_: str,
+    claimed: Severity,
+    verdict: Verdict | None,
+    *,
+    severity: Severity | None = None,
+    shown: int = 1,
+    counts: Literal["no", "needs-review", "failed"] = "no",
+) -> JudgedFinding:
+    return JudgedFinding(
+        auditor=auditor,
+        id=id_,
+        claimed=claimed,
+        severity=severity or claimed,
+        verdict=verdict,
+        citations=1,
+        shown=shown,
+        counts=counts,
+    )
 
 
 def _check(name: str, status: str, base: str | None, comparison: str | None, *findings: Finding) -> Check:
