@@ -26,6 +26,7 @@ from savant.contracts.document import Document, Sealed, seal
 from savant.files.paths import to_raw
 from savant.identity.closure import closure_identity, is_record_path
 from savant.identity.graph import graph_identity
+from savant.identity.ledgers import LEDGERS_PATH, AcceptedLedger, read_ledgers
 from savant.identity.owners import OWNERS_PATHS, Owners, read_owners
 from savant.identity.people import PEOPLE_PATH, People, read_people
 from savant.identity.task import task_identity
@@ -107,6 +108,14 @@ def owners_at(snapshot: BaseSnapshot, policy: AdmissionPolicy) -> Owners | None:
         return None
     path = next((path for path in OWNERS_PATHS if snapshot.mode(path) is not None), None)
     return None if path is None else read_owners(snapshot.read(path), path)
+
+
+def ledgers_at(snapshot: BaseSnapshot) -> tuple[AcceptedLedger, ...]:
+    """Whose evidence counts, as committed there; nobody's where it does not say.
+
+    :raises RefusedInput: ``refused.ledgers``.
+    """
+    return () if snapshot.mode(LEDGERS_PATH) is None else read_ledgers(snapshot.read(LEDGERS_PATH))
 
 
 def people_at(snapshot: BaseSnapshot) -> People | None:

@@ -49,6 +49,7 @@ COMMANDS = MappingProxyType(
         "trust": ("cmd_admit", "trust", "Trust this repository's check commands, by policy digest."),
         "replay": ("cmd_ledger", "replay", "Decide a recorded run again from its records."),
         "ledger": ("cmd_ledger", "ledger", "Read and verify the ledger."),
+        "bundle": ("cmd_bundle", "bundle", "Write the evidence of a run for a pipeline or an auditor elsewhere."),
         "coverage": ("cmd_coverage", "coverage", "Say what stands behind each commit of a range."),
         "gate": ("cmd_gate", "gate", "Say whether admitted candidates explain a commit, a range or a pull request."),
         "providers": ("cmd_providers", "providers", "List the coding agents, and what is found of them here."),

@@ -81,6 +81,7 @@ def apply(
             output.say(
                 f"  next: git -C {application.target} status",
                 f"  next: git -C {application.target} switch -c NAME && git -C {application.target} add -A",
+                f'  next: git -C {application.target} commit --trailer "Savant-Run: {history.run_id}"',
                 f"  next: savant undo {application.target}",
             )
     return code

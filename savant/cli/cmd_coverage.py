@@ -42,7 +42,9 @@ def coverage(commits: str, repo: str, directory: str | None, format_: str) -> in
 
     output = Output(as_json=format_ == "json")
     if ".." not in commits:
-        raise UsageError("usage.gate", "A range is written A..B.", fix="savant coverage main..HEAD")
+        raise UsageError(
+            "usage.gate", "A range is written A..B.", untouched="Nothing was written.", fix="savant coverage main..HEAD"
+        )
     folder = None if directory is None else Path(directory).absolute()
     with Repository.discover(Path(repo).absolute()) as repository:
         subject = subject_of(repository, commits, None, None)

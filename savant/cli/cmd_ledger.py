@@ -61,13 +61,19 @@ CHECK_WORDS: Final[Mapping[str, str]] = MappingProxyType(
 
 
 def ledger_option(function: F) -> F:
-    """``--ledger DIRECTORY``: a copy of a ledger instead of the repository's."""
+    """``--ledger PATH``: a copy of a ledger instead of the repository's."""
     return click.option(
         "--ledger",
         "directory",
-        type=click.Path(exists=True, file_okay=False),
-        help="Read a copy of a ledger in this folder instead of the repository's.",
+        type=click.Path(exists=True),
+        help="Read a copy of a ledger in this folder, or a bundle, instead of the repository's.",
     )(function)
+
+
+def pin_options(function: F) -> F:
+    """``--pin`` and ``--root``: what the ledger must be, beside or instead of the person's configuration."""
+    by_root = click.option("--root", metavar="KEYID", help="The root key fingerprint (SHA256:...) that it must have.")
+    return click.option("--pin", metavar="ID", help="The ledger id (blake3:...) that it must have.")(by_root(function))
 
 
 @click.group("ledger", help="Read and verify the ledger. Nothing is ever written by these commands.")
@@ -151,8 +157,7 @@ def show_record(record: str, repo: str, directory: str | None, format_: str) -> 
 @ledger.command("verify", help="Verify the whole ledger: every record, link, key, signature, tree head and the pin.")
 @repository_option
 @ledger_option
-@click.option("--pin", "pin", metavar="ID", help="The ledger id (blake3:...) that it must have.")
-@click.option("--root", "root", metavar="KEYID", help="The root key fingerprint (SHA256:...) that it must have.")
+@pin_options
 @format_option
 def verify(repo: str, directory: str | None, pin: str | None, root: str | None, format_: str) -> int:
     """Print the report: exit 0 intact, 23 a check failed, 12 not authenticated or not everything shown."""
@@ -220,21 +225,25 @@ def _reading(
 @click.option("--all", "all_runs", is_flag=True, help="Every run of the ledger.")
 @repository_option
 @ledger_option
+@pin_options
 @format_option
-def replay(run: str, all_runs: bool, repo: str, directory: str | None, format_: str) -> int:
+def replay(
+    run: str, all_runs: bool, repo: str, directory: str | None, pin: str | None, root: str | None, format_: str
+) -> int:
     """Print each step of each run: exit 0 replayed, 23 diverged, 12 something could not be decided again."""
     from driver.replay import worst
     from savant.cli.places import find_places
-    from savant.cli.reading import read_repository_ledger
+    from savant.cli.reading import choose_ledger, pin_of
     from savant.cli.replaying import replay_runs
     from savant.repository.git import Repository
 
     output = Output(as_json=format_ == "json")
     places = find_places()
-    with Repository.discover(Path(repo).absolute()) as repository:
-        folder = None if directory is None else Path(directory).absolute()
-        with read_repository_ledger(places, repository.common_dir, directory=folder) as reading:
-            reports = list(replay_runs(repository, reading, None if all_runs else run, output.progress))
+    with (
+        Repository.discover(Path(repo).absolute()) as repository,
+        choose_ledger(places, repo, directory, repo_given=True, pin=pin_of(pin, root)) as reading,
+    ):
+        reports = list(replay_runs(repository, reading, None if all_runs else run, output.progress))
     outcome = worst(reports)
     ending, words = REPLAY_ENDINGS[outcome]
     code = EXITS[ending].code

@@ -54,12 +54,22 @@ def subject_of(repository: Repository, commit: str, base: str | None, event: str
     """
     if event is not None:
         if base is not None:
-            raise UsageError("usage.gate", "--event names the base itself.", fix="Leave --base out.")
+            raise UsageError(
+                "usage.gate",
+                "--event names the base itself.",
+                untouched="Nothing was written.",
+                fix="Leave --base out.",
+            )
         return _of_event(repository, Path(event))
     if ".." in commit:
         first, _, last = commit.partition("..")
         if base is not None or first.endswith(".") or last.startswith("."):
-            raise UsageError("usage.gate", "A range is written A..B, without --base.", fix="savant gate main..HEAD")
+            raise UsageError(
+                "usage.gate",
+                "A range is written A..B, without --base.",
+                untouched="Nothing was written.",
+                fix="savant gate main..HEAD",
+            )
         return _of_range(repository, commit, repository.resolve_commit(first or "HEAD"), last or "HEAD")
     head = repository.resolve_commit(commit)
     if base is not None:
@@ -106,7 +116,12 @@ def commits_between(repository: Repository, first: str, last: str) -> tuple[str,
     done = repository.git.run([*words, f"{repository.hex_id(first)}..{repository.hex_id(last)}"])
     found = tuple(repository.git_id(line.decode("ascii")) for line in done.stdout.split())
     if len(found) > MAX_COMMITS:
-        raise UsageError("usage.gate", f"The range has more than {MAX_COMMITS} commits.", fix="Ask about less.")
+        raise UsageError(
+            "usage.gate",
+            f"The range has more than {MAX_COMMITS} commits.",
+            untouched="Nothing was written.",
+            fix="Ask about less.",
+        )
     return found
 
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import click
+
+GATE_MODES: Final = ("report", "declared", "all")
+"""What the gate stops, from the one that stops least."""
 
 
 class _Day(click.ParamType[str]):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import tempfile
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -13,16 +14,19 @@ from savant.cli.places import Places
 from savant.contracts.envelope import parse_envelope
 from savant.contracts.errors import SavantError, Unverifiable, UsageError
 from savant.contracts.registry import Registry
+from savant.files.atomic import remove_tree
 from savant.identity.documents import LedgerPin
 from savant.identity.pins import find_pin, read_pins
 from savant.ledger.ed25519 import Ed25519Verifier
-from savant.ledger.log import verify_store
+from savant.ledger.linefile import LineFile
+from savant.ledger.log import verify_source
 from savant.ledger.place import is_ledger, ledger_directory
+from savant.ledger.port import Source
 from savant.ledger.reading import open_copy
 from savant.ledger.record import Statement, line_digest, parse_statement
-from savant.ledger.sqlitestore import SqliteStore
 from savant.ledger.verify import Pin, VerificationReport
 from savant.repository.git import Repository
+from savant.store.bundle import CHECKPOINT, HEAD, LINES, is_bundle, unpack
 from savant.store.objects import FileObjectStore
 
 OBJECTS: str = "objects"
@@ -36,14 +40,14 @@ class Reading(msgspec.Struct, frozen=True):
     """
 
     directory: Path
-    store: SqliteStore
+    store: Source
     bodies: FileObjectStore | None
     registry: Registry
     pin: Pin | None
 
     def verify(self) -> VerificationReport:
         """Check every record, link, key, signature, root and head."""
-        return verify_store(self.store, self.registry, self.pin, verifier=Ed25519Verifier(), bodies=self.bodies)
+        return verify_source(self.store, self.registry, self.pin, verifier=Ed25519Verifier(), bodies=self.bodies)
 
     def lines(self) -> Iterator[bytes]:
         """Every line, in order."""
@@ -86,16 +90,46 @@ def read_ledger(places: Places, directory: Path, *, pin: Pin | None = None) -> I
             yield reading
             return
         first = reading.store.line(0)
-        ledger = None if first is None else line_digest(first)
-        found = next((p for p in read_pins(places.config).ledgers if p.ledger == ledger), None)
-        yield Reading(reading.directory, reading.store, reading.bodies, reading.registry, _as_pin(found))
+        found = None if first is None else pin_of_ledger(places, line_digest(first))
+        yield Reading(reading.directory, reading.store, reading.bodies, reading.registry, found)
+
+
+@contextmanager
+def read_evidence(places: Places, source: Path, pin: Callable[[str], Pin | None]) -> Iterator[Reading]:
+    """A bundle that came from elsewhere, copied and checked first.
+
+    :param pin: what vouches for a ledger, by its id as the bundle has it; never anything of the bundle.
+    :raises RefusedInput: ``refused.bundle``; what a bundle's lines or checkpoint may be refused for.
+    :raises PortError: ``port.bundle``, ``port.disk``.
+    """
+    places.scratch.mkdir(parents=True, exist_ok=True, mode=0o700)
+    place = Path(tempfile.mkdtemp(prefix="evidence-", dir=places.scratch))
+    try:
+        unpack(source, place)
+        store = LineFile(place / LINES, place / CHECKPOINT, place / HEAD)
+        first = store.line(0)
+        vouching = None if first is None else pin(line_digest(first))
+        with FileObjectStore(place / OBJECTS) as bodies:
+            yield Reading(source, store, bodies, registry(), vouching)
+    finally:
+        remove_tree(place)
 
 
 @contextmanager
 def choose_ledger(
     places: Places, repo: str, ledger: str | None, *, repo_given: bool, pin: Pin | None
 ) -> Iterator[Reading]:
-    """The ledger that a person named: a folder, or a repository; a folder beside a named repository has its pin."""
+    """The ledger that a person named: a bundle, a folder, or a repository.
+
+    A folder beside a named repository has its pin; a bundle has the pin of exactly its ledger, if there is one.
+    """
+    if ledger is not None and is_bundle(Path(ledger)):
+        vouching = pin
+        with read_evidence(
+            places, Path(ledger).absolute(), lambda id_: vouching or pin_of_ledger(places, id_)
+        ) as found:
+            yield found
+        return
     if ledger is not None and not repo_given:
         with read_ledger(places, Path(ledger).absolute(), pin=pin) as reading:
             yield reading
@@ -122,6 +156,11 @@ def _open(places: Places, directory: Path, pin: Pin | None) -> Iterator[Reading]
         objects = directory / OBJECTS
         bodies = stack.enter_context(FileObjectStore(objects)) if objects.is_dir() else None
         yield Reading(directory, store, bodies, registry(), pin)
+
+
+def pin_of_ledger(places: Places, ledger: str) -> Pin | None:
+    """What the person's configuration says about a ledger, of whatever repository; None where it says nothing."""
+    return _as_pin(next((pin for pin in read_pins(places.config).ledgers if pin.ledger == ledger), None))
 
 
 def pin_of(ledger: str | None, root: str | None) -> Pin | None:

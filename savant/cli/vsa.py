@@ -122,10 +122,16 @@ def verify_flags(path: str | None, key: str | None, resource: str | None) -> Non
         raise UsageError(
             "usage.vsa",
             "--vsa, --vsa-key and --vsa-resource go together.",
+            untouched="Nothing was written.",
             fix="savant gate --vsa FILE --vsa-key KEY --vsa-resource git+https://forge/owner/name",
         )
     if resource is not None and (not urlsplit(resource).scheme or not resource.isascii() or not resource.isprintable()):
-        raise UsageError("usage.vsa", f"{resource!r} is not a URI.", fix="Name the repository by its URI.")
+        raise UsageError(
+            "usage.vsa",
+            f"{resource!r} is not a URI.",
+            untouched="Nothing was written.",
+            fix="Name the repository by its URI.",
+        )
 
 
 def write_vsa(path: Path, answers: Answers, resource: str, version: str, signer: Signer) -> None:

@@ -1,5 +1,7 @@
 """What ``savant init --ci`` and ``--hook`` write: a gate in a forge's pipeline, and one before a push.
 
+The pipelines install this version of ``savant-synthesis`` from the index that pip is configured with.
+
 The rules come from the target branch, the head is only read; the job may read the repository and nothing else.
 """
 
@@ -36,10 +38,20 @@ jobs:
           sudo apt-get install --yes bubblewrap
           python3 -m venv "$RUNNER_TEMP/savant"
           "$RUNNER_TEMP/savant/bin/pip" install "savant-synthesis=={version}"
+      # Evidence of the runs that commits name: bundles that `savant bundle --branch` put on branches. Whose count is
+      # said by .savant/ledgers.toml of the branch that the change goes to.
       - name: Gate
-        run: >-
-          "$RUNNER_TEMP/savant/bin/savant" gate --event "$GITHUB_EVENT_PATH" --judge
-          --summary "$GITHUB_STEP_SUMMARY" --format github
+        env:
+          BASE: ${{{{ github.event.pull_request.base.sha || github.event.merge_group.base_sha }}}}
+        run: |
+          mkdir "$RUNNER_TEMP/evidence"
+          git log --max-count=1000 --format='%(trailers:key=Savant-Run,valueonly)' "$BASE..HEAD" > "$RUNNER_TEMP/runs"
+          set -- --event "$GITHUB_EVENT_PATH" --judge --summary "$GITHUB_STEP_SUMMARY" --format github
+          for run in $(grep -Ex '[0-9a-f]{{32}}' "$RUNNER_TEMP/runs" | sort -u); do
+            bundle="$RUNNER_TEMP/evidence/$run.tar"
+            if git archive --output="$bundle" "origin/savant-evidence/$run"; then set -- "$@" --evidence "$bundle"; fi
+          done
+          "$RUNNER_TEMP/savant/bin/savant" gate "$@"
 """
 
 GITLAB: Final = """\
@@ -56,9 +68,17 @@ savant-gate:
     - apt-get update && apt-get install --yes git bubblewrap
     - python3 -m venv /opt/savant
     - /opt/savant/bin/pip install "savant-synthesis=={version}"
-    - >-
-      /opt/savant/bin/savant gate "$CI_MERGE_REQUEST_DIFF_BASE_SHA..$CI_COMMIT_SHA" --judge
-      --format junit > savant-gate.xml
+    # Evidence of the runs that commits name: bundles that `savant bundle --branch` put on branches. Whose count is
+    # said by .savant/ledgers.toml of the branch that the change goes to.
+    - |
+      git fetch --quiet origin "+refs/heads/savant-evidence/*:refs/remotes/origin/savant-evidence/*" || true
+      base=$CI_MERGE_REQUEST_DIFF_BASE_SHA
+      git log --max-count=1000 --format='%(trailers:key=Savant-Run,valueonly)' "$base..$CI_COMMIT_SHA" > runs.txt
+      set -- "$base..$CI_COMMIT_SHA" --judge --format junit
+      for run in $(grep -Ex '[0-9a-f]{{32}}' runs.txt | sort -u); do
+        if git archive --output="$run.tar" "origin/savant-evidence/$run"; then set -- "$@" --evidence "$run.tar"; fi
+      done
+      /opt/savant/bin/savant gate "$@" > savant-gate.xml
   artifacts:
     when: always
     reports:

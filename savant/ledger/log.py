@@ -40,7 +40,7 @@ from savant.ledger.head import (
 )
 from savant.ledger.keyring import verify_role
 from savant.ledger.merkle import Frontier, leaf_hash
-from savant.ledger.port import ManyVerifier, Store, Tail, Transaction
+from savant.ledger.port import ManyVerifier, Source, Store, Tail, Transaction
 from savant.ledger.record import (
     Bodies,
     Draft,
@@ -375,6 +375,16 @@ def verify_store(
         checkpoints = tuple(store.checkpoints())
     head = None if raw is None else parse_head(raw)
     return verify_ledger(store.lines(0, size), checkpoints, head, registry, pin, verifier=verifier, bodies=bodies)
+
+
+def verify_source(
+    source: Source, registry: Registry, pin: Pin | None, *, verifier: ManyVerifier, bodies: Bodies | None = None
+) -> VerificationReport:
+    """Verify everything that a source holds."""
+    raw = source.read_head()
+    lines = source.lines(0, source.tail().size)
+    head = None if raw is None else parse_head(raw)
+    return verify_ledger(lines, source.checkpoints(), head, registry, pin, verifier=verifier, bodies=bodies)
 
 
 def _verify_root(frontier: Frontier, last: Checkpoint | None) -> None:

@@ -61,6 +61,30 @@ class Transaction(Protocol):
         ...
 
 
+class Source(Protocol):
+    """A ledger to be read as it is, by one reader; nobody appends to it meanwhile."""
+
+    def tail(self) -> Tail:
+        """The last record and the size."""
+        ...
+
+    def line(self, seq: int) -> bytes | None:
+        """One line, or None when there is no such record."""
+        ...
+
+    def lines(self, start: int, stop: int) -> Iterator[bytes]:
+        """The lines that exist from ``start`` up to, not including, ``stop``, in order, in bounded memory."""
+        ...
+
+    def checkpoints(self) -> Iterator[tuple[int, str]]:
+        """``(size, note)`` in order of size."""
+        ...
+
+    def read_head(self) -> bytes | None:
+        """The saved head, or None when there is none."""
+        ...
+
+
 class Store(Protocol):
     """A place for one ledger.
 

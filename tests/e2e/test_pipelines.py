@@ -6,9 +6,11 @@ import json
 import os
 import re
 import shlex
+import shutil
 import stat
 import subprocess
 import sys
+import textwrap
 from pathlib import Path
 
 import pytest
@@ -16,11 +18,16 @@ import pytest
 from savant.cli.workflows import CHECKOUT, PIPELINES
 from tests.e2e.conftest import GIT_ENV, Shop, git
 
+GATES = {"github": r"        run: \|\n((?:          .*\n)+)\Z", "gitlab": r"    - \|\n((?:      .*\n)+)"}
+"""Where the gate's script is in each pipeline."""
 
-def words_of(text: str) -> list[str]:
-    """The gate's command in a pipeline, its folded lines put together, without the shell's redirection."""
-    (line,) = re.findall(r'savant(?:"|) gate (.*?)(?:\n\n|\n  artifacts|\Z)', text, re.DOTALL)
-    return ["gate", *shlex.split(" ".join(line.split()).partition(" > ")[0])]
+
+def script_of(forge: str, savant: Path) -> str:
+    """The gate's script, with the command as it is installed here."""
+    (block,) = re.findall(GATES[forge], PIPELINES[forge].text("1"))
+    named = {"github": '"$RUNNER_TEMP/savant/bin/savant"', "gitlab": "/opt/savant/bin/savant"}[forge]
+    assert named in block
+    return textwrap.dedent(block).replace(named, str(savant))
 
 
 @pytest.mark.parametrize("forge", PIPELINES)
@@ -55,34 +62,86 @@ def test_the_pipeline_of_github_has_no_more_than_it_needs() -> None:
     assert "pull_request_target" not in text
 
 
-def test_the_command_of_each_pipeline_runs_in_a_clone(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+class Pipeline:
+    """A clone of the shop as a forge's runner has it, and the gate's script there."""
+
+    def __init__(self, shop: Shop, forge: str, base: str, branch: str) -> None:
+        self.root = shop.root / f"runner-{forge}"
+        self.root.mkdir()
+        self.clone = self.root / "clone"
+        git(self.root, "clone", "-q", "--branch", branch, str(shop.path), str(self.clone))
+        self.head = git(self.clone, "rev-parse", "HEAD")
+        event = self.root / "event.json"
+        event.write_text(json.dumps({"pull_request": {"base": {"sha": base}, "head": {"sha": self.head}}}))
+        self._script = script_of(forge, Path(sys.executable).parent / "savant")
+        self._env = {
+            **GIT_ENV,
+            "CI": "true",
+            "SAVANT_HOME": str(self.root / "home"),
+            "RUNNER_TEMP": str(self.root),
+            "BASE": base,
+            "GITHUB_EVENT_PATH": str(event),
+            "GITHUB_STEP_SUMMARY": str(self.root / "summary.md"),
+            "CI_MERGE_REQUEST_DIFF_BASE_SHA": base,
+            "CI_COMMIT_SHA": self.head,
+        }
+
+    def run(self, *more: str) -> tuple[int, str]:
+        """The exit status and what the forge is told; more words for the gate are put behind its own."""
+        shutil.rmtree(self.root / "evidence", ignore_errors=True)
+        script = self._script.replace('gate "$@"', " ".join(['gate "$@"', *map(shlex.quote, more)]))
+        command = ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", script]
+        done = subprocess.run(command, cwd=self.clone, env=self._env, capture_output=True, text=True, check=False)
+        report = self.clone / "savant-gate.xml"
+        return done.returncode, done.stdout + done.stderr + (report.read_text() if report.exists() else "")
+
+
+@pytest.mark.parametrize(("forge", "told"), [("github", "::warning title=savant "), ("gitlab", "<testsuite ")])
+def test_the_script_of_each_pipeline_judges_what_nothing_explains(shop: Shop, forge: str, told: str) -> None:
     """A clone without a ledger: the change is judged there, reported, and nothing is stopped by default."""
     base = git(shop.path, "rev-parse", "HEAD")
     git(shop.path, "checkout", "-q", "-b", "work")
     shop.write("shop/totals.py", "def total(amount):\n    return amount + 0\n")
-    head = shop.commit("work")
-    clone = shop.root / "clone"
-    git(shop.root, "clone", "-q", "--branch", "work", str(shop.path), str(clone))
-    event = shop.root / "event.json"
-    event.write_text(json.dumps({"pull_request": {"base": {"sha": base}, "head": {"sha": head}}}))
-    values = {
-        "$GITHUB_EVENT_PATH": str(event),
-        "$GITHUB_STEP_SUMMARY": str(shop.root / "summary.md"),
-        "$CI_MERGE_REQUEST_DIFF_BASE_SHA..$CI_COMMIT_SHA": f"{base}..{head}",
-    }
-    monkeypatch.setenv("CI", "true")
-    for forge in PIPELINES:
-        words = [values.get(word, word) for word in words_of(PIPELINES[forge].text("1"))]
-        ended = shop.savant(*words, "--repo", str(clone), repo=False)
-        assert ended.code == 0, (words, ended.out, ended.err)
-        told = {"github": "::warning title=savant ", "gitlab": "<testsuite "}[forge]
-        assert told in ended.out  # no check is configured: a person is needed
-        assert "gate.judged-waiting" in ended.out
-        stopped = shop.savant(*words, "--mode", "all", "--repo", str(clone), repo=False)
-        assert stopped.code == 25
-        passed = shop.savant(*words, "--mode", "all", "--check", "/bin/true", "--repo", str(clone), repo=False)
-        assert passed.code == 0, (passed.out, passed.err)
-    assert "judged" in (shop.root / "summary.md").read_text()
+    shop.commit("work")
+    pipeline = Pipeline(shop, forge, base, "work")
+    code, said = pipeline.run()
+    assert code == 0, said
+    assert told in said  # no check is configured: a person is needed
+    assert "gate.judged-waiting" in said
+    assert pipeline.run("--mode", "all")[0] == 25
+    code, said = pipeline.run("--mode", "all", "--check", "/bin/true")
+    assert code == 0, said
+    if forge == "github":
+        assert "judged" in (pipeline.root / "summary.md").read_text()
+
+
+@pytest.mark.parametrize("forge", PIPELINES)
+def test_the_script_of_each_pipeline_finds_the_evidence_of_a_run(shop: Shop, forge: str) -> None:
+    """The commit names its run, a branch has the bundle, the target lists the ledger: governed, and not judged."""
+    run = shop.admitted()
+    described = shop.savant("bundle", run, "--output", str(shop.root / "first.tar"), "--format", "json").json
+    shop.savant("init", "--no-try-checks")
+    listed = f'[[ledger]]\nid = "{described["ledger"]}"\nroot = "{described["root"]}"\n'
+    (shop.path / ".savant/ledgers.toml").write_text(listed)
+    base = shop.commit("rules")
+    run = shop.admitted()
+    target = shop.root / "target"
+    assert shop.savant("apply", run, "--new", str(target)).code == 0
+    git(target, "checkout", "-q", "-b", "work")
+    git(target, "commit", "-q", "--all", "--message", "more", "--trailer", f"Savant-Run: {run}")
+    for command in shop.savant("bundle", run, "--branch", "--output", str(shop.root / "b"), "--format", "json").json[
+        "commands"
+    ][:2]:
+        subprocess.run(command, shell=True, cwd=shop.path, check=True, env=GIT_ENV)
+    pipeline = Pipeline(shop, forge, base, "work")
+    code, said = pipeline.run("--no-evaluate", "--mode", "all", "--format", "json")
+    assert code == 0, said
+    assert '"gate.by-identity"' in said
+    assert "gate.judged" not in said
+    git(shop.path, "branch", "-D", f"savant-evidence/{run}")
+    git(pipeline.clone, "update-ref", "-d", f"refs/remotes/origin/savant-evidence/{run}")
+    code, said = pipeline.run("--no-evaluate", "--mode", "all", "--format", "json")
+    assert "gate.judged" in said
 
 
 def test_the_hook_asks_the_gate_before_a_push(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
