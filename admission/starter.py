@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from typing import Final, Literal
 
 from admission.documents import CompanionRule, GatePolicy, Limits, PathRule, Policy, Sandboxes
+from evaluator.gatefiles import CONTINUOUS_INTEGRATION
 from savant.contracts.scalars import as_set
 from synthesis.documents import OperationKind
 
@@ -89,22 +90,7 @@ _REFUSE: Final = (
 _ASK: Final = (
     _rule(
         "ci",
-        (
-            ".github/**",
-            ".gitlab-ci.yml",
-            ".gitlab/**",
-            ".circleci/**",
-            ".ci/**",
-            "Jenkinsfile",
-            "azure-pipelines.yml",
-            ".travis.yml",
-            ".buildkite/**",
-            "bitbucket-pipelines.yml",
-            ".drone.yml",
-            ".woodpecker/**",
-            ".woodpecker.yml",
-            "cloudbuild.yaml",
-        ),
+        CONTINUOUS_INTEGRATION,
         "It changes continuous integration.",
     ),
     _rule(

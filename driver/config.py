@@ -17,11 +17,11 @@ from msgspec import structs
 from driver.built_ins import MAX_BUNDLE_BYTES, PLAIN, SECRETS, built_in_checks
 from driver.documents import CallLimit
 from driver.documents import Policy as DriverPolicy
-from evaluator.custody import GATES, TESTS
 from evaluator.documents import Custody, EvaluatorConfig, Excuse, NormaliserConfig
 from evaluator.documents import Policy as EvaluatorPolicy
 from evaluator.excuses import may_end
 from evaluator.findings import check_name
+from evaluator.gatefiles import GATES, TESTS
 from savant.contracts.errors import RefusedInput, UsageError
 from savant.contracts.scalars import as_set
 from synthesis.documents import Budgets

@@ -23,8 +23,8 @@ from driver.config import (
 )
 from driver.documents import CallLimit
 from driver.judge_schema import Judge, judges_of, patterns_of
-from evaluator.custody import GATES, TESTS
 from evaluator.documents import Custody, Excuse, NormaliserConfig
+from evaluator.gatefiles import GATES, TESTS
 from evaluator.policy import report_problem
 from savant.contracts.errors import RefusedInput, SavantError
 from savant.contracts.scalars import as_set

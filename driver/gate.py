@@ -22,7 +22,7 @@ from savant.contracts.document import Sealed
 from savant.ledger.verify import VerificationReport
 
 Answer: TypeAlias = Literal["governed", "not-governed", "cannot-tell"]
-How: TypeAlias = Literal["identity", "change", "judged"]
+How: TypeAlias = Literal["identity", "change"]
 MAX_NAMED: Final = 20
 
 REASONS: Final = MappingProxyType(

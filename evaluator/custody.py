@@ -10,16 +10,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from types import MappingProxyType
-from typing import Any, Final, TypeAlias
+from typing import Any, TypeAlias
 
 import msgspec
 
 from evaluator.documents import Custody
+from evaluator.gatefiles import SECTIONS
 from providerport.port import BaseReader, FileMode
 from runner.content import CandidateTree
 from runner.documents import CandidateOperation, FileState
-from runner.materialize import read_all
+from runner.materialize import read_overlaid
 from runner.overlay import no_such_path
 from runner.promise import is_promised
 from runner.snapshot import BaseSnapshot
@@ -27,99 +27,6 @@ from savant.files.paths import to_raw
 from savant.files.patterns import PatternSet
 from savant.repository.manifest import Manifest
 from synthesis.documents import Plan
-
-TESTS: Final = (
-    "tests/**",
-    "test/**",
-    "**/tests/**",
-    "**/test/**",
-    "**/__tests__/**",
-    "**/spec/**",
-    "test_*.py",
-    "*_test.py",
-    "*_test.go",
-    "*.test.js",
-    "*.test.jsx",
-    "*.test.ts",
-    "*.test.tsx",
-    "*.spec.js",
-    "*.spec.jsx",
-    "*.spec.ts",
-    "*.spec.tsx",
-)
-"""Where tests are, by default."""
-
-GATES: Final = (
-    "conftest.py",
-    "pytest.ini",
-    ".pytest.ini",
-    "pytest.toml",
-    ".pytest.toml",
-    "tox.ini",
-    "noxfile.py",
-    "setup.cfg",
-    "pyproject.toml",
-    "package.json",
-    ".coveragerc",
-    "ruff.toml",
-    ".ruff.toml",
-    ".flake8",
-    "mypy.ini",
-    ".mypy.ini",
-    "pyrightconfig.json",
-    "pylintrc",
-    ".pylintrc",
-    ".bandit",
-    ".eslintrc*",
-    ".eslintignore",
-    "eslint.config.*",
-    "biome.json*",
-    ".golangci.*",
-    ".rubocop.yml",
-    "clippy.toml",
-    ".clippy.toml",
-    ".semgrep.yml",
-    ".semgrepignore",
-    "sitecustomize.py",
-    "usercustomize.py",
-    "*.pth",
-    "jest.config.*",
-    "vitest.config.*",
-    ".mocharc*",
-    "karma.conf.*",
-    "playwright.config.*",
-    "Makefile",
-    "makefile",
-    "GNUmakefile",
-    "justfile",
-    ".pre-commit-config.yaml",
-    ".github/**",
-    ".gitlab-ci.yml",
-    ".gitlab/**",
-    ".circleci/**",
-    ".ci/**",
-    "Jenkinsfile",
-    "azure-pipelines.yml",
-    "bitbucket-pipelines.yml",
-    ".buildkite/**",
-    ".woodpecker/**",
-    ".woodpecker.yml",
-)
-"""What decides how checks run, by default."""
-
-DEFAULT: Final = (TESTS, GATES)
-
-SECTIONS: Final[Mapping[bytes, tuple[str, ...]]] = MappingProxyType(
-    {
-        b"pyproject.toml": (
-            *("tool.pytest", "tool.coverage", "tool.tox", "tool.nox", "tool.hatch.envs"),
-            *("tool.ruff", "tool.mypy", "tool.pyright", "tool.pylint"),
-        ),
-        b"setup.cfg": ("tool:pytest", "aliases", "coverage", "mypy", "flake8", "tox"),
-        b"package.json": ("scripts", "jest", "mocha", "vitest", "ava", "nyc", "c8", "eslintConfig"),
-    }
-)
-"""Base names of gate files of which only these parts are gates."""
 
 Reader: TypeAlias = Callable[[CandidateOperation, FileState], bytes]
 
@@ -163,13 +70,7 @@ class LaidTree:
 
     def read_many(self, paths: Iterable[bytes]) -> Iterator[tuple[bytes, bytes]]:
         """The contents of many paths: the laid ones first."""
-        untouched: list[bytes] = []
-        for path in paths:
-            if path in self._laid:
-                yield path, self.read(path)
-            else:
-                untouched.append(path)
-        yield from read_all(self._base, untouched)
+        return read_overlaid(self._base, paths, lambda path: self.read(path) if path in self._laid else None)
 
 
 def hold(

@@ -6,31 +6,24 @@ pass, and is revealed then. What it found never goes back to a provider: it ends
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
-from pathlib import Path
 from typing import Final
 
 import msgspec
 
 from evaluator.documents import Suite, SuiteFile
 from providerport.port import BaseReader, FileMode
-from runner.materialize import read_all
+from runner.materialize import read_overlaid
 from savant.contracts.digest import digest
 from savant.contracts.document import Sealed, seal
-from savant.contracts.errors import RefusedInput
-from savant.files.paths import check_path, to_text
-from savant.files.tree import disk_error, open_root, read_file_at
+from savant.files.paths import to_text
 
 FOLDER: Final = b".savant-held-out"
 """Where the suite lies in the copy that it judges."""
 
 PLACEHOLDER: Final = "{suite}"
 """What stands for that folder in the command."""
-
-MAX_FILES: Final = 5_000
-MAX_BYTES: Final = 64 * 1024 * 1024
 
 
 class HeldOut(msgspec.Struct, frozen=True, dict=True):
@@ -72,61 +65,9 @@ class SuiteTree:
 
     def read_many(self, paths: Iterable[bytes]) -> Iterator[tuple[bytes, bytes]]:
         """The contents of many paths: the suite's first."""
-        others: list[bytes] = []
-        for path in paths:
-            if path in self._files:
-                yield path, self._files[path]
-            else:
-                others.append(path)
-        yield from read_all(self._tree, others)
+        return read_overlaid(self._tree, paths, self._files.get)
 
 
 def is_taken(tree: BaseReader) -> bool:
     """Whether a tree has something where the suite would lie."""
     return any(path == FOLDER or path.startswith(FOLDER + b"/") for path in tree.paths())
-
-
-def read_suite(folder: Path) -> HeldOut:
-    """The files of a suite's folder; bytecode is left out.
-
-    :raises RefusedInput: ``refused.held-out`` for an empty or large one, or one with anything but files and folders.
-    :raises PortError: as reading files.
-    """
-    files: dict[bytes, bytes] = {}
-    left = MAX_BYTES
-    with open_root(folder) as root:
-        for path in _paths(folder):
-            check_path(path)
-            data = read_file_at(root, path, max_bytes=max(left, 0))
-            left -= len(data)
-            files[path] = data
-            if len(files) > MAX_FILES:
-                raise _refused(folder, f"has more than {MAX_FILES} files")
-    if not files:
-        raise _refused(folder, "holds no file")
-    return HeldOut(files)
-
-
-def _paths(folder: Path, prefix: bytes = b"") -> Iterator[bytes]:
-    try:
-        entries = sorted(os.scandir(os.fsencode(folder)), key=lambda entry: entry.name)
-    except OSError as error:
-        raise disk_error(error, str(folder)) from error
-    for entry in entries:
-        path = prefix + entry.name
-        if entry.is_dir(follow_symlinks=False):
-            if entry.name != b"__pycache__":
-                yield from _paths(folder / os.fsdecode(entry.name), path + b"/")
-        elif entry.is_file(follow_symlinks=False):
-            yield path
-        else:
-            raise _refused(folder, f"holds {to_text(path)!r}, which is no file")
-
-
-def _refused(folder: Path, why: str) -> RefusedInput:
-    return RefusedInput(
-        "refused.held-out",
-        f"The held-out suite {folder} {why}.",
-        untouched="No provider was called and nothing was written.",
-        fix="Name a folder that holds nothing but the files of the suite.",
-    )

@@ -31,7 +31,6 @@ from savant.files.paths import to_raw
 from synthesis.commands import Command, EvaluatorUnavailable, RecordEvaluation
 from synthesis.documents import Evaluation, Finding
 
-VERSION: Final = "1"
 MAX_DETAIL: Final = 2_000
 
 

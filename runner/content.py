@@ -12,7 +12,7 @@ from typing import Final
 from providerport.port import FileMode
 from runner.change import apply_change, operations
 from runner.documents import Candidate, CandidateOperation, ChangeSet, FileState, PathChange
-from runner.materialize import read_all
+from runner.materialize import read_overlaid
 from runner.overlay import Base, no_such_path
 from savant.contracts.document import Sealed, accept, digest_of
 from savant.contracts.errors import VerificationError
@@ -114,13 +114,7 @@ class CandidateTree:
 
     def read_many(self, paths: Iterable[bytes]) -> Iterator[tuple[bytes, bytes]]:
         """The contents of many paths: the changed ones first. Errors as :meth:`read`."""
-        untouched: list[bytes] = []
-        for path in paths:
-            if path in self._changed:
-                yield path, self.read(path)
-            else:
-                untouched.append(path)
-        yield from read_all(self._base, untouched)
+        return read_overlaid(self._base, paths, lambda path: self.read(path) if path in self._changed else None)
 
 
 def read_state(store: ObjectStore, state: FileState) -> bytes:

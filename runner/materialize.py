@@ -8,7 +8,7 @@ it). The record, a :class:`StatIndex`, lets :func:`runner.scan.scan` find later 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Final, Protocol, Self, TypeAlias, runtime_checkable
 
@@ -85,6 +85,23 @@ def read_all(reader: BaseReader, paths: Iterable[bytes]) -> Iterator[tuple[bytes
     if isinstance(reader, BulkReader):
         return reader.read_many(paths)
     return ((path, reader.read(path)) for path in paths)
+
+
+def read_overlaid(
+    reader: BaseReader, paths: Iterable[bytes], own: Callable[[bytes], bytes | None]
+) -> Iterator[tuple[bytes, bytes]]:
+    """The content of each path of a tree that lies over another: its own first, then the others in bulk.
+
+    :param own: the content of a path that is its own; None for one of the tree below.
+    """
+    below: list[bytes] = []
+    for path in paths:
+        data = own(path)
+        if data is None:
+            below.append(path)
+        else:
+            yield path, data
+    yield from read_all(reader, below)
 
 
 def materialise_tree(reader: BaseReader, directory: Path) -> StatIndex:

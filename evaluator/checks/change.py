@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 import msgspec
 
+from evaluator.compare import Case
 from providerport.port import BaseReader
 from runner.documents import CandidateOperation, FileState
 from savant.files.paths import to_raw
@@ -73,6 +74,12 @@ def below(patterns: Sequence[str], path: str) -> bool:
 def bad(check: str, path: str | None, line: int | None, message: str, excerpt: str = "") -> Finding:
     """A finding of a built-in check."""
     return Finding(check=check, status="failed", path=path, line=line, message=message, excerpt=excerpt)
+
+
+def case_of(findings: Iterable[Finding]) -> Case:
+    """Failed with what was found; passed where nothing was."""
+    found = tuple(findings)
+    return Case("failed", found) if found else Case("passed")
 
 
 def _content(operation: CandidateOperation, state: FileState | None, tree: BaseReader) -> bytes | None:

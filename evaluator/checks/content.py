@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from evaluator.checks.change import ChangedFile, bad, below, is_binary
+from evaluator.checks.change import ChangedFile, bad, below, case_of, is_binary
 from evaluator.compare import Case
 from evaluator.documents import EvaluatorConfig
 from runner.documents import CandidateOperation
@@ -23,7 +23,7 @@ _SCRIPTS: Final = (".js", ".mjs", ".cjs", ".css")
 def check_forbidden_content(config: EvaluatorConfig, files: Iterable[ChangedFile]) -> Case:
     """No added line holds one of the texts, in files that the patterns name, or in any where there are none."""
     texts = [(text, text.encode("utf-8")) for text in config.texts]
-    return _case(
+    return case_of(
         bad(config.id, file.path, number, f"an added line holds {text!r}")
         for file in files
         if not config.patterns or below(config.patterns, file.path)
@@ -35,7 +35,7 @@ def check_forbidden_content(config: EvaluatorConfig, files: Iterable[ChangedFile
 
 def check_blobs(config: EvaluatorConfig, files: Iterable[ChangedFile]) -> Case:
     """No content that is new or changed is binary, generated or minified; paths that the patterns name may be."""
-    return _case(
+    return case_of(
         bad(config.id, file.path, None, problem)
         for file in files
         if not below(config.patterns, file.path)
@@ -71,9 +71,4 @@ def check_companions(config: EvaluatorConfig, operations: Sequence[CandidateOper
             for operation in operations
             if when.matches(to_raw(operation.path))
         ]
-    return _case(findings)
-
-
-def _case(found: Iterable[object]) -> Case:
-    findings = tuple(found)
-    return Case("failed", findings) if findings else Case("passed")  # type: ignore[arg-type]
+    return case_of(findings)

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
+from evaluator.checks.change import bad, case_of
 from evaluator.compare import Case
 from evaluator.documents import EvaluatorConfig
-from synthesis.documents import Finding
+
+WORDS: Final = "a test or gate file changed, not declared; it was judged as it is on the base"
 
 
 def check_custody(config: EvaluatorConfig, kept: Sequence[str], undeclared: Sequence[str]) -> Case:
@@ -15,20 +18,4 @@ def check_custody(config: EvaluatorConfig, kept: Sequence[str], undeclared: Sequ
     :param kept: the changed paths that come from the base when the candidate is judged.
     :param undeclared: those of them that the plan does not declare.
     """
-    if not undeclared:
-        return Case("passed")
-    return Case(
-        "failed",
-        tuple(
-            Finding(
-                check=config.id,
-                status="failed",
-                path=path,
-                line=None,
-                message="a test or gate file changed, not declared; it was judged as it is on the base",
-                excerpt="",
-            )
-            for path in kept
-            if path in undeclared
-        ),
-    )
+    return case_of(bad(config.id, path, None, WORDS) for path in kept if path in undeclared)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from evaluator.checks.change import ChangedFile, bad
+from evaluator.checks.change import ChangedFile, bad, case_of
 from evaluator.compare import Case
 from evaluator.documents import EvaluatorConfig, Signature
 from synthesis.documents import Finding
@@ -15,8 +15,7 @@ def check_known_failures(config: EvaluatorConfig, files: Sequence[ChangedFile], 
 
     :param findings: what the other checks of this evaluation found.
     """
-    found = tuple(item for signature in config.signatures for item in _match(config.id, signature, files, findings))
-    return Case("failed", found) if found else Case("passed")
+    return case_of(item for signature in config.signatures for item in _match(config.id, signature, files, findings))
 
 
 def _match(

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from evaluator.checks.change import bad, case_of
 from evaluator.compare import Case
 from evaluator.documents import EvaluatorConfig
 from runner.documents import CandidateOperation
 from runner.promise import promise_of, unpromised
 from savant.files.paths import to_raw
 from savant.files.patterns import PatternSet
-from synthesis.documents import Finding, IntendedChange, Plan
+from synthesis.documents import IntendedChange, Plan
 
 
 def check_scope(
@@ -36,20 +37,5 @@ def check_forbidden_paths(config: EvaluatorConfig, operations: Sequence[Candidat
     return _case(config, [o for o in operations if forbidden.matches(to_raw(o.path))], "touches a forbidden path")
 
 
-def _case(config: EvaluatorConfig, bad: Sequence[CandidateOperation], words: str) -> Case:
-    if not bad:
-        return Case("passed")
-    return Case(
-        "failed",
-        tuple(
-            Finding(
-                check=config.id,
-                status="failed",
-                path=operation.path,
-                line=None,
-                message=f"{operation.kind} {words}",
-                excerpt="",
-            )
-            for operation in bad
-        ),
-    )
+def _case(config: EvaluatorConfig, found: Sequence[CandidateOperation], words: str) -> Case:
+    return case_of(bad(config.id, operation.path, None, f"{operation.kind} {words}") for operation in found)

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import math
 import re
+from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import accumulate
 from typing import Final
 
 import msgspec
 
-from evaluator.checks.change import ChangedFile, bad, below
+from evaluator.checks.change import ChangedFile, bad, below, case_of
 from evaluator.compare import Case
 from evaluator.documents import EvaluatorConfig
 
@@ -44,6 +46,13 @@ _ASSIGNED: Final = re.compile(
     rb"(?i)(?P<name>(?:passw(?:or)?d|secret|token|api[_-]?key|access[_-]?key|credential)"
     rb"[A-Za-z0-9_-]{0,20})[\"']?[ \t]{0,8}(?::=|=>|[:=])[ \t]{0,8}[\"']?(?P<value>[A-Za-z0-9+/_=.~-]{16,200})"
 )
+_MARKS: Final = (
+    *(b"private key", b"akia", b"asia", b"ghp_", b"gho_", b"ghu_", b"ghs_", b"ghr_", b"github_pat_", b"glpat-", b"xox"),
+    *(b"aiza", b"k_live_", b"sk-", b"pypi-age", b"npm_", b"eyj"),
+    *(b"passw", b"secret", b"token", b"apikey", b"api_key", b"api-key"),
+    *(b"accesskey", b"access_key", b"access-key", b"credential"),
+)
+"""One of these, whatever its case, is in everything that an expression finds: most lines have none."""
 _PLACEHOLDER: Final = re.compile(rb"(?i)example|sample|placeholder|change.?me|dummy|redacted|your|x{6}|0{8}|1234567")
 
 
@@ -57,18 +66,33 @@ class Secret(msgspec.Struct, frozen=True):
 
 def find_secrets(lines: Iterable[tuple[int, bytes]]) -> tuple[Secret, ...]:
     """What looks like a secret in numbered lines, at most one of each form on a line, in order."""
-    return tuple(found for number, line in lines for found in _in_line(number, line))
+    numbered = list(lines)
+    marked = _marked([line for _, line in numbered])
+    return tuple(found for place in marked for found in _in_line(*numbered[place]))
+
+
+def _marked(lines: Sequence[bytes]) -> list[int]:
+    """The places of the lines that hold a mark, found in all of them at once, which is much faster than in each."""
+    text = b"\n".join(lines).lower()
+    starts = [0, *accumulate(len(line) + 1 for line in lines)]
+    places: set[int] = set()
+    for mark in _MARKS:
+        at = text.find(mark)
+        while at >= 0:
+            place = bisect_right(starts, at) - 1
+            places.add(place)
+            at = text.find(mark, starts[place + 1])
+    return sorted(places)
 
 
 def check_secrets(config: EvaluatorConfig, files: Iterable[ChangedFile]) -> Case:
     """No added line holds what looks like a secret; paths that the patterns name are not looked at."""
-    findings = tuple(
+    return case_of(
         bad(config.id, file.path, secret.line, f"looks like a secret: {secret.form} ({secret.masked})")
         for file in files
         if not below(config.patterns, file.path)
         for secret in find_secrets(file.added())
     )
-    return Case("failed", findings) if findings else Case("passed")
 
 
 def _in_line(number: int, line: bytes) -> Iterator[Secret]:

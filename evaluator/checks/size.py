@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from evaluator.checks.change import ChangedFile, bad
+from evaluator.checks.change import ChangedFile, bad, case_of
 from evaluator.compare import Case
 from evaluator.documents import EvaluatorConfig
 from savant.contracts.errors import InternalError
@@ -43,7 +43,7 @@ def check_change_size(config: EvaluatorConfig, files: Sequence[ChangedFile]) -> 
             findings.append(bad(config.id, file.path, None, _words(ppm(moved, size), limits.file_ppm, "of the file")))
     if ppm(distance, whole) > limits.total_ppm:
         findings.append(bad(config.id, None, None, _words(ppm(distance, whole), limits.total_ppm, "of all files")))
-    return Case("failed", tuple(findings)) if findings else Case("passed")
+    return case_of(findings)
 
 
 def ppm(distance: int, size: int) -> int:

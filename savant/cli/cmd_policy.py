@@ -34,9 +34,7 @@ def policy() -> None:
 
 @policy.command("show", help="Show the policy in force at a base, and where each value comes from.")
 @click.option("--base", default="HEAD", help="The revision whose policy is meant.")
-@click.option(
-    "--as-of", type=DAY, metavar="YYYY-MM-DD", help="Judge exceptions as on this day (default: today, in UTC)."
-)
+@as_of_option
 @repository_option
 @format_option
 def show(base: str, as_of: str | None, repo: str, format_: str) -> int:
@@ -96,9 +94,7 @@ def show(base: str, as_of: str | None, repo: str, format_: str) -> int:
 
 @policy.command("test", help="Judge what the ledger holds by a proposed policy; list the verdicts that flip.")
 @click.argument("file", type=click.Path(exists=True, dir_okay=False))
-@click.option(
-    "--as-of", type=DAY, metavar="YYYY-MM-DD", help="Judge exceptions as on this day (default: today, in UTC)."
-)
+@as_of_option
 @repository_option
 @format_option
 def test(file: str, as_of: str | None, repo: str, format_: str) -> int:

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
+from tests.e2e.actingkit import PYTEST, provider
 from tests.e2e.conftest import BIN, Shop
-from tests.e2e.test_custody import PYTEST, provider
 
 RED = "from shop.totals import total\n\n\ndef test_red():\n    assert total(2) == 5\n"
 GREEN = "from shop.totals import total\n\n\ndef test_green():\n    assert total(2) == 2\n"

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from tests.e2e.actingkit import HONEST, provider
 from tests.e2e.conftest import Shop
-from tests.e2e.test_custody import HONEST, provider
 
 AUDITOR = """\
 import json, sys

@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-import shlex
-import sys
 from typing import Any
 
 import pytest
 
+from tests.e2e.actingkit import HONEST, PYTEST, TEST, WRONG, checks_in, provider
 from tests.e2e.conftest import Shop
 
-PYTEST = f"{sys.executable} -m pytest -q -p no:cacheprovider -p no:hypothesispytest -p no:timeout -p no:pytest_cov"
-EVERY = ["create", "modify", "delete", "rename", "copy", "mode-change", "symlink-change", "type-change"]
-HONEST = "def total(amount):\n    return 2 * amount\n"
-WRONG = "def total(amount):\n    return 3 * amount\n"
-TEST = "from shop.totals import total\n\n\ndef test_total():\n    assert total(2) == 4\n"
 GREEN = """\
 import pytest
 
@@ -58,36 +52,6 @@ CHEATS: dict[str, dict[str, Any]] = {
         "link": {"tests": "easy"},
     },
 }
-
-
-PROGRAM = """
-import json, sys
-asked = json.load(sys.stdin)
-said = {"wire": asked["wire"], "request_digest": asked["request_digest"]}
-match asked["request"]["operation"]:
-    case "planning":
-        said["plan"] = PLAN
-    case "generation":
-        said["generation"] = {"edits": EDITS}
-print(json.dumps(said))
-"""
-
-
-def provider(actions: dict[str, Any], *, declares: bool) -> tuple[str, ...]:
-    """A provider that promises everything, declares as told, and then does what it is told to."""
-    step = {
-        "id": "all",
-        "intended_changes": [{"pattern": "**", "operations": EVERY}],
-        "declares_gate_changes": declares,
-    }
-    edits = [
-        *({"op": "delete", "path": path} for path in actions.get("delete", ())),
-        *({"op": "write", "path": path, "text": text} for path, text in actions.get("write", {}).items()),
-        *({"op": "symlink", "path": path, "to": target} for path, target in actions.get("link", {}).items()),
-    ]
-    program = PROGRAM.replace("PLAN", repr({"steps": [step]})).replace("EDITS", repr(edits))
-    words = shlex.join((sys.executable, "-I", "-c", program))
-    return ("--provider", words, "--provider-operation", "planning", "--provider-operation", "generation")
 
 
 @pytest.fixture
@@ -160,18 +124,10 @@ def test_new_tests_are_free_and_it_is_shown_whether_they_fail_on_the_base(tested
     told = run(tested, {"write": {"shop/totals.py": HONEST, "tests/test_new.py": new}}, "--check", PYTEST)
     assert told["disposition"] == "admitted"
     shown = tested.savant("show", "--format", "json").json
-    checks = {check["check"].rpartition("::")[2]: check for check in _checks(shown)}
+    checks = {check["check"].rpartition("::")[2]: check for check in checks_in(shown)}
     assert (checks["test_proof"]["comparison"], checks["test_proof"]["base_status"]) == ("new", "failed")
     assert (checks["test_nothing"]["comparison"], checks["test_nothing"]["base_status"]) == ("new", "passed")
     assert checks["test_total"]["comparison"] == "fixed"
-
-
-def _checks(shown: Any) -> list[dict[str, Any]]:
-    """Every check in a JSON answer, wherever it stands."""
-    if isinstance(shown, dict):
-        own = [shown] if {"check", "base_status", "comparison"} <= set(shown) else []
-        return [*own, *(item for value in shown.values() for item in _checks(value))]
-    return [item for value in shown for item in _checks(value)] if isinstance(shown, list) else []
 
 
 def test_a_new_test_that_cannot_be_read_on_the_base_disturbs_nothing(tested: Shop) -> None:
@@ -182,7 +138,7 @@ def test_a_new_test_that_cannot_be_read_on_the_base_disturbs_nothing(tested: Sho
     }
     assert run(tested, actions, "--check", PYTEST)["disposition"] == "admitted"
     checks = {
-        check["check"].rpartition("::")[2]: check for check in _checks(tested.savant("show", "--format", "json").json)
+        check["check"].rpartition("::")[2]: check for check in checks_in(tested.savant("show", "--format", "json").json)
     }
     assert (checks["test_price"]["comparison"], checks["test_price"]["base_status"]) == ("new", "unavailable")
     assert checks["test_total"]["comparison"] == "fixed"

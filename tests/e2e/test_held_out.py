@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from tests.e2e.actingkit import HONEST, PYTEST, provider
 from tests.e2e.conftest import Shop, strongest
-from tests.e2e.test_custody import HONEST, PYTEST, provider
 
 SECRET = "def test_held_out():\n    from shop.totals import total\n\n    assert total(21) == 42\n"
 SPECIAL = "def total(amount):\n    return 4 if amount == 2 else amount\n"

@@ -171,3 +171,43 @@ def test_the_hook_asks_the_gate_before_a_push(shop: Shop, monkeypatch: pytest.Mo
     assert push("main").returncode == 0
     git(shop.path, "push", "-q", "--no-verify", str(remote), "main:other")
     assert push("--delete", "other").returncode == 0
+
+
+def entries() -> dict[str, str]:
+    """The entry of each hook that pre-commit is offered, by its stage."""
+    text = (Path(__file__).parents[2] / ".pre-commit-hooks.yaml").read_text()
+    found = re.findall(r"(?m)^  entry: (.*)\n  language: python\n  stages: \[(.*)\]$", text)
+    return {stage: entry for entry, stage in found}
+
+
+def test_the_hooks_of_pre_commit_ask_the_gate(shop: Shop) -> None:
+    """As pre-commit starts them: what is staged, then what is pushed; stopped as the policy says, else let through."""
+    beside = Path(sys.executable).parent
+    environment = {**GIT_ENV, "PATH": f"{beside}:{GIT_ENV['PATH']}", "SAVANT_HOME": os.environ["SAVANT_HOME"]}
+
+    def hook(stage: str, **more: str) -> tuple[int, str]:
+        words = shlex.split(entries()[stage])
+        done = subprocess.run(
+            words, cwd=shop.path, env={**environment, **more}, capture_output=True, text=True, check=False
+        )
+        return done.returncode, done.stdout + done.stderr
+
+    shop.savant("init", "--no-try-checks")
+    policy = shop.path / ".savant/policy.toml"
+    policy.write_text(re.sub(r'(?m)^mode = "report"', 'mode = "all"', policy.read_text()))
+    base = shop.commit("rules")
+    run = shop.admitted()
+    target = shop.root / "target"
+    assert shop.savant("apply", run, "--new", str(target)).code == 0
+    shutil.copy(target / "shop/totals.py", shop.path / "shop/totals.py")
+    git(shop.path, "add", "--all")
+    code, said = hook("pre-commit")
+    assert (code, "GOVERNED" in said) == (0, True), said
+    (shop.path / "shop/totals.py").write_text("by hand\n")
+    git(shop.path, "add", "--all")
+    code, said = hook("pre-commit")
+    assert (code, "NOT GOVERNED" in said) == (25, True), said
+    head = shop.commit("by hand")
+    refs = {"PRE_COMMIT_FROM_REF": base, "PRE_COMMIT_TO_REF": head}
+    assert hook("pre-push", **refs)[0] == 25
+    assert hook("pre-push", PRE_COMMIT_FROM_REF=f"{base}~1", PRE_COMMIT_TO_REF=f"{base}~1")[0] == 0

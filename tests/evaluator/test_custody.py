@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evaluator.custody import GATES, TESTS, Held, custody_paths, hold, judges_at, sections, undeclared
+from evaluator.custody import Held, custody_paths, hold, judges_at, sections, undeclared
 from evaluator.documents import Custody
+from evaluator.gatefiles import GATES, TESTS
 from providerport.port import FileMode
 from runner.overlay import Content
 from savant.contracts.errors import RefusedInput

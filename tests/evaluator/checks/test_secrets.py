@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from evaluator.checks import secrets
 from evaluator.checks.change import ChangedFile, changed_files
 from evaluator.checks.secrets import MAX_LINE, check_secrets, find_secrets
 from tests.evaluator.kit import Bench, built_in
@@ -85,7 +86,7 @@ def test_a_secret_far_inside_a_long_line_is_found_once() -> None:
 def test_hostile_lines_take_no_more_time_than_their_length() -> None:
     """A megabyte of what each expression begins with ends; the test's own limit is the proof."""
     for unit in ("password", "eyJ0.", "-----BEGIN ", "a" * 40, "api_key = ", "sk-"):
-        find_secrets([(1, (unit * (1_000_000 // len(unit))).encode())])
+        assert find_secrets([(1, (unit * (1_000_000 // len(unit))).encode())]) == ()
 
 
 @given(st.lists(st.binary(max_size=80), max_size=5))
@@ -94,6 +95,21 @@ def test_any_bytes_can_be_looked_at(lines: list[bytes]) -> None:
     for secret in find_secrets(list(enumerate(lines, 1))):
         assert 1 <= secret.line <= len(lines)
         assert len(secret.masked) <= 5
+
+
+@given(
+    st.lists(st.one_of(st.binary(max_size=60), st.sampled_from([form.encode() for form in FORMS.values()])), max_size=9)
+)
+def test_lines_without_a_mark_hold_nothing(lines: list[bytes]) -> None:
+    """What is found is what each line gives when it is looked at whole, in the same order."""
+    numbered = [(number, line.replace(b"\n", b"")) for number, line in enumerate(lines, 1)]
+    assert find_secrets(numbered) == tuple(found for item in numbered for found in secrets._in_line(*item))
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_every_form_has_a_mark(form: str) -> None:
+    """Upper or lower case where the form allows it; a line of each is looked at."""
+    assert secrets._marked([b"", FORMS[form].encode(), b"x"]) == [1]
 
 
 def files(bench: Bench, changes: dict[str, str | None]) -> list[ChangedFile]:
