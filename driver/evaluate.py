@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from driver.governed import evidence_of_obligations
 from evaluator.checks.place import CommandHost
-from evaluator.measuring import EvaluationInputs
+from evaluator.inputs import EvaluationInputs
 from evaluator.stage import evaluate
 from evaluator.toolchain import Toolchain
 from runner.content import CandidateTree

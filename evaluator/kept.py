@@ -1,7 +1,7 @@
 """What the base gave in an earlier run, used again where nothing that it may depend on has changed.
 
 It never decides: where a check of the candidate fails, or one that the base had is not there, the base is measured anew
-(:mod:`evaluator.measuring`). What is kept depends on the configuration, the tree, the executable, the tools that can be
+(:mod:`evaluator.running`). What is kept depends on the configuration, the tree, the executable, the tools that can be
 found, the containment and the environment. With an open network, or where commands are not kept from the folder that it
 lies in, nothing is kept.
 """

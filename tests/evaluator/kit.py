@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from driver.built_ins import PLAIN as NEUTRAL
 from evaluator.checks.place import CommandHost
 from evaluator.documents import ClassRule, Custody, EvaluatorConfig, Policy, Result
-from evaluator.stage import EvaluationInputs
+from evaluator.inputs import EvaluationInputs
 from evaluator.toolchain import Toolchain
 from runner.change import change_set, operations
 from runner.content import CandidateTree
