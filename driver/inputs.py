@@ -88,6 +88,8 @@ class RunPorts(msgspec.Struct, frozen=True, kw_only=True):
     :param suite: the held-out suite, whose digest the evaluator policy names; None for none.
     :param results: what bases gave in earlier runs; None to measure every base.
     :param sight: what evaluators and formatters see of the person's machine.
+    :param prepared: where folders that are prepared for checks are kept over runs, outside every repository; None to
+        keep them no longer than the run.
     """
 
     recorder: Recorder
@@ -106,3 +108,4 @@ class RunPorts(msgspec.Struct, frozen=True, kw_only=True):
     sight: Sight = PLAIN_SIGHT
     suite: HeldOut | None = None
     results: KeptResults | None = None
+    prepared: Path | None = None

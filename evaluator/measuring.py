@@ -28,9 +28,12 @@ from evaluator.compose import MAX_SOURCE_CHARACTERS
 from evaluator.documents import COMMAND_KINDS, Descriptor, EvaluatorConfig, EvaluatorKind, Input, Result
 from evaluator.doubts import doubts, must_fix_names
 from evaluator.excuses import excuse_of
+from evaluator.findings import MAX_MESSAGE_CHARACTERS
 from evaluator.heldout import FOLDER, PLACEHOLDER, SuiteTree, is_taken
 from evaluator.inputs import EvaluationInputs
+from evaluator.prepare import prepared
 from evaluator.running import BaseResults, run_command, run_on_base, run_once, together
+from providerport.port import BaseReader
 from runner.shortfall import shortfall
 from savant.contracts.canonical import encode_struct
 from savant.contracts.containment import Containment, Demand, weakest
@@ -109,8 +112,10 @@ def measure(
     :param findings: what the evaluators found that were measured before.
     :param is_open: whether they would let the candidate pass; else a held-out check is not run.
     """
-    descriptor = seal(_descriptor(config, host))
     is_command = config.evaluator in COMMAND_KINDS
+    runs = is_command and (is_open or config.evaluator != "held-out")
+    place = prepared(inputs.held.tree, host).host if runs else host
+    descriptor = seal(_descriptor(config, place))
     compares = is_command and config.rule != "all-pass"
     candidate = inputs.candidate.document
     given = seal(
@@ -126,7 +131,9 @@ def measure(
             judged_digest=inputs.held.digest if is_command else candidate.final_digest,
             restored=as_set(inputs.held.kept if is_command else ()),
             measures_base=compares,
-            toolchain_digest=host.toolchain.digest() if is_command else None,
+            toolchain_digest=place.toolchain.digest() if is_command else None,
+            prepared_digest=_prepared_digest(inputs.held.tree, host) if is_command else None,
+            base_prepared_digest=_prepared_digest(inputs.snapshot, host) if compares else None,
         )
     )
     match config.evaluator:
@@ -176,7 +183,7 @@ def _held_out(config: EvaluatorConfig, inputs: EvaluationInputs, host: CommandHo
     else:
         place = to_text(FOLDER)
         argv = tuple(word.replace(PLACEHOLDER, place) for word in config.argv)
-        measured = run_command(replace(config, argv=argv), SuiteTree(tree, suite), host)
+        measured = _run(replace(config, argv=argv), SuiteTree(tree, suite), inputs, host)
     terms = replace(_terms(config, inputs), excuse=lambda _: None)
     return _Seen(measured, None, compare(None, measured.cases, terms), False, measured.containment)
 
@@ -186,14 +193,14 @@ def _command(config: EvaluatorConfig, inputs: EvaluationInputs, host: CommandHos
     compares = config.rule != "all-pass"
     first = inputs.snapshot.manifest.digest
     base = run_on_base(config, inputs.snapshot, first, host, base_results) if compares else None
-    measured = run_command(config, tree, host)
+    measured = _run(config, tree, inputs, host)
     terms = _terms(config, inputs)
     if base is not None and base.is_kept and _is_against(measured, compare(base.cases, measured.cases, terms)):
         base = run_on_base(config, inputs.snapshot, first, host, base_results, is_anew=True)
     seen = [measured.containment, None if base is None else base.containment]
     before = None if base is None or base.outcome != "completed" else base.cases
     is_broken = before is not None and measured.started and measured.outcome != "completed"
-    if before is not None and is_broken:
+    if before is not None and (is_broken or measured.is_unprepared):
         # It ran on the base and does not on the candidate: that is a finding about the candidate, told as one.
         before = {config.id: before[config.id]}
     compared = compare(before, measured.cases, terms)
@@ -216,6 +223,20 @@ def _command(config: EvaluatorConfig, inputs: EvaluationInputs, host: CommandHos
         seen.append(shown.containment)
         compared = compare(before, measured.cases, replace(terms, on_base=shown.cases))
     return _Seen(measured, base, compared, is_broken, weakest(seen))
+
+
+def _run(config: EvaluatorConfig, tree: BaseReader, inputs: EvaluationInputs, host: CommandHost) -> Measured:
+    """What a command gives on what is judged; that its folders can be made from the base only is a finding about it."""
+    measured = run_command(config, tree, host, inputs.held.tree)
+    if not measured.is_unprepared or prepared(inputs.snapshot, host).problem:
+        return replace(measured, is_unprepared=False)
+    (told,) = measured.cases[config.id].findings
+    finding = replace(told, status="failed", message=measured.problem[:MAX_MESSAGE_CHARACTERS])
+    return replace(measured, outcome="completed", cases={config.id: Case("failed", (finding,))}, problem="")
+
+
+def _prepared_digest(tree: BaseReader, host: CommandHost) -> str | None:
+    return None if host.preparing is None else host.preparing.digest(tree)
 
 
 def _is_against(measured: Measured, compared: Sequence[Compared]) -> bool:

@@ -9,8 +9,9 @@ from msgspec.structs import replace
 from evaluator.checks.command import Measured, measure_command, unavailable
 from evaluator.checks.place import CommandHost
 from evaluator.compare import repeated
-from evaluator.documents import EvaluatorConfig
+from evaluator.documents import EvaluatorConfig, EvaluatorOutcome
 from evaluator.kept import keep_result, kept_result
+from evaluator.prepare import prepared
 from providerport.port import BaseReader
 from savant.contracts.canonical import encode_struct
 from savant.contracts.containment import weakest
@@ -21,13 +22,18 @@ BaseResults: TypeAlias = dict[str, Measured]
 """What the base gave, by evaluator configuration and tree; kept for one run."""
 
 
-def run_command(config: EvaluatorConfig, tree: BaseReader, host: CommandHost) -> Measured:
-    """What a command gives on a tree; one that did not end by itself is run again as a failed check is."""
-    measured = run_once(config, tree, host)
+def run_command(
+    config: EvaluatorConfig, tree: BaseReader, host: CommandHost, source: BaseReader | None = None
+) -> Measured:
+    """What a command gives on a tree; one that did not end by itself is run again as a failed check is.
+
+    :param source: the tree that preparations see, where it is not the same.
+    """
+    measured = run_once(config, tree, host, source)
     for _ in range(config.repeats):
         if not measured.started or measured.outcome not in ("unavailable", "timed-out"):
             break
-        again = run_once(config, tree, host)
+        again = run_once(config, tree, host, source)
         measured = replace(
             again,
             started=True,
@@ -39,12 +45,26 @@ def run_command(config: EvaluatorConfig, tree: BaseReader, host: CommandHost) ->
     return measured
 
 
-def run_once(config: EvaluatorConfig, tree: BaseReader, host: CommandHost) -> Measured:
-    """What a command gives on a tree, once; what the tree itself rules out is a check that did not run."""
+def run_once(
+    config: EvaluatorConfig, tree: BaseReader, host: CommandHost, source: BaseReader | None = None
+) -> Measured:
+    """What a command gives on a tree, once; what the tree itself rules out is a check that did not run.
+
+    What the tree's checks need is prepared first; where it cannot be, nothing runs.
+    """
     try:
-        return measure_command(config, tree, host)
+        made = prepared(source or tree, host)
+        if made.problem:
+            lost = unavailable(config, made.problem, output=made.output, outcome=_outcome(host))
+            return replace(lost, is_unprepared=made.is_of_tree)
+        measured = measure_command(config, tree, made.host)
     except RefusedInput as error:
         return unavailable(config, error.message)
+    return replace(measured, containment=weakest((made.containment, measured.containment)))
+
+
+def _outcome(host: CommandHost) -> EvaluatorOutcome:
+    return "cancelled" if host.cancellation.is_set() else "unavailable"
 
 
 def run_on_base(
@@ -61,7 +81,8 @@ def run_on_base(
     known = base_results.get(key)
     if known is not None and not (is_anew and known.is_kept):
         return known
-    kept = None if is_anew else kept_result(config, tree_digest, host)
+    made = prepared(tree, host)
+    kept = None if is_anew or made.problem else kept_result(config, tree_digest, made.host)
     if kept is not None:
         host.say(f"{config.id}: base from an earlier run")
         base_results[key] = kept
@@ -73,7 +94,7 @@ def run_on_base(
         measured = together(measured, run_once(config, tree, host))
     if measured.outcome == "completed":
         base_results[key] = measured
-        keep_result(config, tree_digest, host, measured)
+        keep_result(config, tree_digest, made.host, measured)
     return measured
 
 

@@ -327,6 +327,7 @@ def _governed(
             sight=bench.sight,
             suite=holding.suite,
             results=bench.results,
+            prepared=bench.prepared,
         )
         apply = _applier(bench, flags, recorder)
         result = run_whole(inputs, ports, apply)

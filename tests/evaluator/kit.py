@@ -79,6 +79,7 @@ def policy_of(*configs: EvaluatorConfig, rules: Mapping[str, str] | None = None,
             for name, word in (rules or {}).items()
         ),
         "normalisers": (),
+        "prepares": (),
         "custody": Custody(tests=(), gates=()),
         "excuses": (),
         "as_of": None,
