@@ -34,7 +34,7 @@ from evaluator.documents import Input as EvaluatorInput
 from evaluator.documents import Policy as EvaluatorPolicy
 from evaluator.documents import Receipt as EvaluationReceipt
 from evaluator.documents import Result as EvaluatorResult
-from evaluator.prepare import prepared_digest
+from evaluator.locks import prepared_digest
 from providerport.documents import Receipt as CallReceipt
 from runner.content import change_set_of
 from runner.dispositions import check_receipt as check_runner_receipt

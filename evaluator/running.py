@@ -56,7 +56,7 @@ def run_once(
         made = prepared(source or tree, host)
         if made.problem:
             lost = unavailable(config, made.problem, output=made.output, outcome=_outcome(host))
-            return replace(lost, is_unprepared=made.is_of_tree)
+            return replace(lost, is_unprepared=made.is_of_tree, containment=made.containment)
         measured = measure_command(config, tree, made.host)
     except RefusedInput as error:
         return unavailable(config, error.message)

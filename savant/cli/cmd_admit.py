@@ -274,7 +274,7 @@ def verify_reviewer(people: People | None, public: PublicKey, decision: Decision
 def trust(digest: str | None, repo: str, base: str, format_: str) -> int:
     """Show the commands; remember their policy digest when it is named."""
     from driver.prepare import command_checks, read_rules
-    from evaluator.prepare import step_words
+    from evaluator.locks import step_words
     from runner.snapshot import BaseSnapshot
     from savant.cli.workbench import Workbench
     from savant.contracts.errors import RefusedInput

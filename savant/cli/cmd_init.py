@@ -238,12 +238,12 @@ def _examine(repo: str) -> list[Finding]:
 def _prepares(bench: Workbench, commit: str) -> Iterator[Finding]:
     """The steps that prepare folders for the checks of the base, and which of them has the network."""
     from driver.prepare import read_rules
-    from evaluator.prepare import step_words
+    from evaluator.locks import step_words
     from evaluator.toolchain import Toolchain, without_checkout
     from runner.snapshot import BaseSnapshot
 
     try:
-        steps = read_rules(BaseSnapshot.take(bench.repository, commit, cache=bench.cache)).config.prepares
+        steps = read_rules(BaseSnapshot.take(bench.repository, commit, cache=None)).config.prepares
     except SavantError as error:
         yield Finding("configuration", False, error.message, error.fix)
         return

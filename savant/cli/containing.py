@@ -69,7 +69,7 @@ def contain(
     :param allow: whether the person lets commands run with less than they need.
     """
     from driver.demands import Offered, demands_of
-    from evaluator.prepare import step_words
+    from evaluator.locks import step_words
     from savant.identity.pins import read_pins
 
     trusted = rules.trusted_part

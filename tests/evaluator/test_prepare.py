@@ -20,10 +20,12 @@ from evaluator.checks.place import CommandHost
 from evaluator.documents import EvaluatorConfig, Input, PrepareConfig
 from evaluator.heldout import HeldOut
 from evaluator.kept import result_key
-from evaluator.prepare import Preparing, prepared, prepared_digest, step_words
+from evaluator.locks import prepared_digest, step_words
+from evaluator.prepare import Preparing, prepared
 from evaluator.stage import EvaluationOutcome, evaluate
 from runner.overlay import Content
 from savant.contracts.scalars import as_set
+from savant.files.atomic import lock
 from savant.process.effects import ThreadTasks
 from savant.process.port import Level
 from savant.process.view import PLAIN_SIGHT
@@ -410,6 +412,35 @@ def test_the_oldest_folders_go_and_those_in_use_stay(project: Bench) -> None:
         assert kept() == 2
     runs.run({"deps.lock": "exit 0 # two\n"}, check_of(rule="all-pass"))
     assert kept() == 1
+
+
+def test_what_is_half_made_goes_with_its_locks(project: Bench) -> None:
+    """What a killed run left under a key that nobody wants again is removed; what somebody makes is not."""
+    runs = Runs(project)
+    for name in ("a" * 64, "b" * 64):
+        (runs.folder / name / "tree").mkdir(parents=True)
+    with lock(runs.folder / ("b" * 64 + ".lock")):
+        runs.run({"word": "new"})
+    left = {path.name[:64] for path in runs.folder.iterdir()}
+    assert "a" * 64 not in left
+    assert "b" * 64 in left
+    assert len(left) == 2
+
+
+def test_a_run_that_waits_says_so_and_can_be_ended(project: Bench) -> None:
+    """It waits for who makes the same folders, and for nobody once a person ends it."""
+    runs = Runs(project)
+    runs.run({"word": "new"})
+    (done,) = runs.folder.glob("*/done.json")
+    stop = ThreadTasks().cancellation()
+    with lock(done.parent.with_suffix(".lock")), ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(runs.run, {"word": "newer"}, cancellation=stop)
+        while not any("waiting for another run" in line for line in runs.lines):
+            time.sleep(0.01)
+        stop.set()
+        outcome = waiting.result()
+    assert recommended(outcome) == "required-evaluator-unavailable"
+    assert "it was cancelled" in outcome.receipt.document.failure_detail
 
 
 def test_what_a_killed_run_left_is_made_again(project: Bench, tmp_path: Path) -> None:
