@@ -22,7 +22,7 @@ from synthesis.machine import Refusal
 
 if TYPE_CHECKING:
     from driver.step import Run
-    from evaluator.measuring import EvaluationInputs
+    from evaluator.inputs import EvaluationInputs
 
 OUT_OF_BUDGET: Final = "a budget of this run forbids another call"
 

@@ -17,7 +17,7 @@ from msgspec import structs
 from driver.built_ins import MAX_BUNDLE_BYTES, PLAIN, SECRETS, built_in_checks
 from driver.documents import CallLimit
 from driver.documents import Policy as DriverPolicy
-from evaluator.documents import Custody, EvaluatorConfig, Excuse, NormaliserConfig
+from evaluator.documents import Custody, EvaluatorConfig, Excuse, NormaliserConfig, PrepareConfig
 from evaluator.documents import Policy as EvaluatorPolicy
 from evaluator.excuses import may_end
 from evaluator.findings import check_name
@@ -73,6 +73,7 @@ class ProjectConfig(msgspec.Struct, frozen=True):
     judges: tuple[EvaluatorConfig, ...] = (SECRETS,)
     checks: tuple[EvaluatorConfig, ...] = ()
     normalisers: tuple[NormaliserConfig, ...] = ()
+    prepares: tuple[PrepareConfig, ...] = ()
     custody: Custody = DEFAULT_CUSTODY
     excuses: tuple[Excuse, ...] = ()
     origin: Literal["starter", "repository"] = msgspec.field(default="starter")
@@ -212,6 +213,7 @@ def evaluator_policy(
         network="open" if network else "none",
         recommendations=(),
         normalisers=config.normalisers,
+        prepares=config.prepares,
         custody=config.custody,
         excuses=as_set(config.excuses),
         as_of=as_of if may_end(config.excuses) else None,

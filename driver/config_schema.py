@@ -23,9 +23,9 @@ from driver.config import (
 )
 from driver.documents import CallLimit
 from driver.judge_schema import Judge, judges_of, patterns_of
-from evaluator.documents import Custody, Excuse, NormaliserConfig
+from evaluator.documents import Custody, Excuse, NormaliserConfig, PrepareConfig
 from evaluator.gatefiles import GATES, TESTS
-from evaluator.policy import report_problem
+from evaluator.policy import prepare_problems, report_problem
 from savant.contracts.errors import RefusedInput, SavantError
 from savant.contracts.scalars import as_set
 from savant.files.paths import check_path, to_raw
@@ -89,6 +89,28 @@ class _Normaliser(_Table):
     timeout_s: Annotated[int, Field(ge=1, le=3_600)] = 120
 
 
+class _Prepare(_Table):
+    id: Identifier
+    command: CommandLine
+    locks: Annotated[list[PathPattern], Field(min_length=1)]
+    outputs: Annotated[list[PathPattern], Field(min_length=1)]
+    network: Literal["none", "open"] = "none"
+    timeout_s: Annotated[int, Field(ge=1, le=86_400)] = 1_200
+    directory: PathPattern | None = None
+
+    def config(self) -> PrepareConfig:
+        """The step as it stands in a policy."""
+        return PrepareConfig(
+            id=self.id,
+            argv=split_command(self.command),
+            directory=self.directory,
+            locks=as_set(self.locks),
+            outputs=as_set(self.outputs),
+            network=self.network,
+            timeout_ms=self.timeout_s * 1000,
+        )
+
+
 class _Config(_Table):
     domain: Annotated[str, Field(min_length=1, max_length=200)]
     reuse: list[PathPattern] = [".venv", "node_modules"]
@@ -97,6 +119,7 @@ class _Config(_Table):
     budgets: _Budgets = _Budgets()
     check: list[_Check] = []
     normaliser: list[_Normaliser] = []
+    prepare: list[_Prepare] = []
     custody: _Custody = _Custody()
     excuse: list[_Excuse] = []
     judge: Judge = Judge()
@@ -118,7 +141,7 @@ def parse_config(data: dict[str, Any]) -> ProjectConfig:
             judge()
         except SavantError as error:
             raise refused_key(key, error.message) from error
-    for name in ("check", "normaliser", "excuse"):
+    for name in ("check", "normaliser", "excuse", "prepare"):
         _verify_names(name, [row.id for row in getattr(model, name)])
     budgets = model.budgets
     return ProjectConfig(
@@ -145,6 +168,7 @@ def parse_config(data: dict[str, Any]) -> ProjectConfig:
             )
             for row in model.normaliser
         ),
+        prepares=tuple(row.config() for row in model.prepare),
         judges=judges_of(model.judge),
         custody=Custody(tests=as_set(model.custody.tests), gates=as_set(model.custody.gates)),
         excuses=tuple(_excuse(row) for row in model.excuse),
@@ -170,6 +194,7 @@ def _judgements(model: _Config) -> Iterator[tuple[str, Callable[[], object]]]:
         ("custody.gates", model.custody.gates),
         *patterns_of(model.judge),
         *((f"normaliser.{n}.patterns", row.patterns) for n, row in enumerate(model.normaliser)),
+        *((f"prepare.{n}.locks", row.locks) for n, row in enumerate(model.prepare)),
     ):
         yield from ((f"{key}.{n}", partial(parse, text)) for n, text in enumerate(texts))
     places = [
@@ -178,11 +203,17 @@ def _judgements(model: _Config) -> Iterator[tuple[str, Callable[[], object]]]:
         for key, path in (("report", row.report), ("directory", row.directory))
         if path is not None
     ]
-    for key, path in (*((f"reuse.{n}", path) for n, path in enumerate(model.reuse)), *places):
+    places += [(f"reuse.{n}", path) for n, path in enumerate(model.reuse)]
+    for n, step in enumerate(model.prepare):
+        places += [(f"prepare.{n}.outputs.{m}", path) for m, path in enumerate(step.outputs)]
+        places += [(f"prepare.{n}.directory", step.directory)] if step.directory is not None else []
+    for key, path in places:
         yield key, partial(_verify_path, path)
-    for name in ("check", "normaliser"):
+    for name in ("check", "normaliser", "prepare"):
         for n, row in enumerate(getattr(model, name)):
             yield f"{name}.{n}.command", partial(split_command, row.command)
+    for n in range(len(model.prepare)):
+        yield f"prepare.{n}", partial(_verify_prepare, model.prepare[: n + 1])
     for n, row in enumerate(model.check):
         yield f"check.{n}", partial(_verify_check, row)
     known = {row.id for row in model.check}
@@ -194,6 +225,13 @@ def _verify_check(row: _Check) -> None:
     """Return if a check could run as it is configured."""
     (config,) = as_checks([row.model_dump()])
     problem = report_problem(config)
+    if problem is not None:
+        raise RefusedInput("refused.config", problem)
+
+
+def _verify_prepare(steps: Sequence[_Prepare]) -> None:
+    """Return if the last of these steps could run as it is configured, beside those before it."""
+    problem = next(prepare_problems([step.config() for step in steps]), None)
     if problem is not None:
         raise RefusedInput("refused.config", problem)
 

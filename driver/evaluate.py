@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from driver.audit import Auditors
 from driver.governed import evidence_of_obligations
 from evaluator.checks.place import CommandHost
-from evaluator.measuring import EvaluationInputs
+from evaluator.inputs import EvaluationInputs
+from evaluator.prepare import Preparing
 from evaluator.stage import evaluate
 from evaluator.toolchain import Toolchain
 from runner.content import CandidateTree
@@ -49,25 +52,27 @@ def evaluate_candidate(run: Run) -> RunDisposition | None:
         obligations=evidence_of_obligations(inputs.closure.document),
         objective=inputs.session.document.objective,
     )
-    outcome = evaluate(
-        evaluated,
-        CommandHost(
-            processes=ports.processes,
-            scratch=ports.scratch / "checks",
-            toolchain=Toolchain(ports.checkout, policy.document.toolchain, ports.search_path),
-            ambient=ports.ambient,
-            environment=policy.document.environment,
-            network=policy.document.network == "open",
-            cancellation=ports.cancellation,
-            sight=ports.sight,
-            demands=inputs.demands.checks,
-            suite=ports.suite,
-            results=ports.results,
-            say=ports.progress.say,
-        ),
-        run.base_results,
-        Auditors(run, ports.auditors, evaluated) if ports.auditors else None,
-    )
+    with _preparing(run) as preparing:
+        outcome = evaluate(
+            evaluated,
+            CommandHost(
+                processes=ports.processes,
+                scratch=ports.scratch / "checks",
+                toolchain=Toolchain(ports.checkout, policy.document.toolchain, ports.search_path),
+                ambient=ports.ambient,
+                environment=policy.document.environment,
+                network=policy.document.network == "open",
+                cancellation=ports.cancellation,
+                sight=ports.sight,
+                demands=inputs.demands.checks,
+                suite=ports.suite,
+                results=ports.results,
+                say=ports.progress.say,
+                preparing=preparing,
+            ),
+            run.base_results,
+            Auditors(run, ports.auditors, evaluated) if ports.auditors else None,
+        )
     duration_ms = ports.clock.monotonic_ms() - started_ms
     if ports.cancellation.is_set():
         trace.stopped_by = "interrupted"
@@ -95,6 +100,21 @@ def evaluate_candidate(run: Run) -> RunDisposition | None:
             _discharge(run)
     run.must(run.host.send(outcome.command))
     return None
+
+
+@contextmanager
+def _preparing(run: Run) -> Iterator[Preparing | None]:
+    """What prepares the folders of this evaluation's checks; None where the policy has no steps.
+
+    Commands that nothing contains could write into what later runs would use, so it is kept for this run only.
+    """
+    steps, ports = run.inputs.evaluator_policy.document.prepares, run.ports
+    if not steps:
+        yield None
+        return
+    kept = None if ports.processes.level == "S0" else ports.prepared
+    with Preparing(steps, kept or ports.scratch / "prepared") as preparing:
+        yield preparing
 
 
 def _discharge(run: Run) -> None:

@@ -92,6 +92,8 @@ class RunPorts(msgspec.Struct, frozen=True, kw_only=True):
     :param auditors: who may be asked for an audit, by role: ``reviewer``, ``adversary``.
     :param results: what bases gave in earlier runs; None to measure every base.
     :param sight: what evaluators and formatters see of the person's machine.
+    :param prepared: where folders that are prepared for checks are kept over runs, outside every repository; None to
+        keep them no longer than the run.
     """
 
     recorder: Recorder
@@ -111,3 +113,4 @@ class RunPorts(msgspec.Struct, frozen=True, kw_only=True):
     suite: HeldOut | None = None
     results: KeptResults | None = None
     auditors: Mapping[str, AuditPort] = NOBODY
+    prepared: Path | None = None

@@ -8,7 +8,7 @@ from types import MappingProxyType
 from driver.demands import UNTRUSTED, Demands, Offered, lacks_trust, shortfalls
 from driver.documents import Accounting, Readiness, ReadinessItem
 from driver.money import format_amount, worst_case
-from evaluator.documents import EvaluatorConfig, NormaliserConfig
+from evaluator.documents import EvaluatorConfig, NormaliserConfig, PrepareConfig
 from savant.contracts.containment import level_words
 from synthesis.documents import Budgets
 
@@ -25,6 +25,7 @@ def assess(
     remedy: str,
     missing_tools: Mapping[str, str],
     project_normalisers: Sequence[NormaliserConfig] = (),
+    project_prepares: Sequence[PrepareConfig] = (),
     missing_credentials: Mapping[str, tuple[str, str]] = MappingProxyType({}),
     accounting: Accounting | None = None,
 ) -> Readiness:
@@ -36,10 +37,12 @@ def assess(
     :param is_waived: whether the person allows less, for this run. :param remedy: how more can be had here.
     :param missing_tools: required check or normaliser -> why its tool cannot be found.
     :param project_normalisers: formatters that the repository itself names; they need what its checks need.
+    :param project_prepares: steps that the repository itself names, to the same effect.
     :param missing_credentials: agent -> why none of its credentials can be used, and the commands that supply one.
     :param accounting: what one call may use at most, and its price; None where nothing is known of it.
     """
-    named = [check.argv for check in project_checks] + [normaliser.argv for normaliser in project_normalisers]
+    named = [check.argv for check in project_checks]
+    named += [row.argv for row in project_normalisers] + [step.argv for step in project_prepares]
     items = (
         *_items(budgets, reports_usage, missing_tools),
         *(() if is_waived else _contained(named, policy_digest, demands, offered, remedy)),

@@ -28,12 +28,14 @@ from driver.prepare import owners_at, people_at
 from driver.replay_audit import audits_follow
 from driver.replay_evidence import Evidence, differs, not_shown, verify_same
 from evaluator.compose import CompositionFailure, compose
-from evaluator.custody import custody_paths
+from evaluator.custody import custody_paths, hold
 from evaluator.dispositions import check_receipt as check_evaluation_receipt
+from evaluator.documents import COMMAND_KINDS, ResultBinding
+from evaluator.documents import Input as EvaluatorInput
 from evaluator.documents import Policy as EvaluatorPolicy
 from evaluator.documents import Receipt as EvaluationReceipt
 from evaluator.documents import Result as EvaluatorResult
-from evaluator.documents import ResultBinding
+from evaluator.locks import prepared_digest
 from providerport.documents import Receipt as CallReceipt
 from runner.content import change_set_of
 from runner.dispositions import check_receipt as check_runner_receipt
@@ -112,6 +114,7 @@ def _recompose(evidence: Evidence, evaluation: Sealed[Evaluation]) -> Evaluation
     policy = evidence.one(EvaluatorPolicy, session.evaluator_policy_digest).document
     closure = evidence.one(Closure, session.closure_digest).document
     results = [_result(evidence, binding) for binding in receipt.results]
+    _preparations_follow(evidence, policy, receipt)
     composed = compose(
         evaluation.document.attempt_digest,
         evaluation.document.candidate_digest,
@@ -122,6 +125,26 @@ def _recompose(evidence: Evidence, evaluation: Sealed[Evaluation]) -> Evaluation
     if isinstance(composed, CompositionFailure):
         raise differs("evaluation", f"no evaluation can be composed: {composed.code}: {composed.detail}")
     return composed
+
+
+def _preparations_follow(evidence: Evidence, policy: EvaluatorPolicy, receipt: EvaluationReceipt) -> None:
+    """Return if every command's folders were prepared from the files that the policy names: none where it has no steps.
+
+    They are those of what was judged, and, where the rule compares, of the base.
+    """
+    configs = {config.id: config for config in policy.evaluators}
+    for binding in receipt.results:
+        given = evidence.one(EvaluatorInput, binding.input_digest).document
+        config = configs.get(given.evaluator)
+        again: tuple[str | None, str | None] = (None, None)
+        if policy.prepares and config is not None and config.evaluator in COMMAND_KINDS:
+            candidate = evidence.one(Candidate, given.candidate_digest).document
+            base, tree = evidence.tree(candidate)
+            judged = hold(policy.custody, base, tree, candidate.operations).tree
+            of_base = None if config.rule == "all-pass" else prepared_digest(policy.prepares, base)
+            again = prepared_digest(policy.prepares, judged), of_base
+        recorded = given.prepared_digest, given.base_prepared_digest
+        verify_same("evaluation", f"what {given.evaluator} was prepared from", again, recorded)
 
 
 def _result(evidence: Evidence, binding: ResultBinding) -> EvaluatorResult:

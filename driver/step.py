@@ -21,7 +21,7 @@ from driver.review import review_plan
 from driver.session import SessionHost
 from evaluator.custody import judges_at
 from evaluator.documents import Receipt as EvaluationReceipt
-from evaluator.measuring import BaseResults
+from evaluator.running import BaseResults
 from providerport.documents import AuditTask, Prior, Request
 from providerport.mapping import ObservationLimits, Parent, build_request, complete_interpretation, to_command
 from providerport.prior import bound_findings

@@ -15,7 +15,8 @@ from msgspec.structs import replace
 from evaluator.audit import audit_checks, audited_changes, judge_audit
 from evaluator.compare import Case, Terms, compare, result_checks
 from evaluator.documents import Audit, Descriptor, EvaluatorConfig, EvaluatorOutcome, Input, Result
-from evaluator.measuring import EvaluationInputs, Measurement
+from evaluator.inputs import EvaluationInputs
+from evaluator.measuring import Measurement
 from providerport.documents import AuditReport, AuditTask
 from providerport.documents import Result as CallResult
 from savant.contracts.canonical import encode_struct
@@ -102,6 +103,8 @@ def measure_audit(
             restored=(),
             measures_base=False,
             toolchain_digest=None,
+            prepared_digest=None,
+            base_prepared_digest=None,
         )
     )
     try:

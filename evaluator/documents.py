@@ -122,6 +122,22 @@ class EvaluatorConfig(Part, frozen=True, kw_only=True):
     audit: AuditConfig | None
 
 
+class PrepareConfig(Part, frozen=True, kw_only=True):
+    """A step that makes folders for the checks of a tree; they are kept under the digest of what they depend on.
+
+    ``locks`` are the files of the tree that the step sees, ``outputs`` the folders that it makes, ``directory`` the
+    folder that it starts in, null for the root. Its network is its own, and open only where it says so.
+    """
+
+    id: Name
+    argv: tuple[NonEmptyText, ...]
+    directory: PathText | None
+    locks: Set[PatternText]
+    outputs: Set[PathText]
+    network: Literal["open", "none"]
+    timeout_ms: Milliseconds
+
+
 class Custody(Part, frozen=True, kw_only=True):
     """Which files judge: existing ones come from the base when a candidate is judged.
 
@@ -166,8 +182,8 @@ class Policy(Document, frozen=True, kw_only=True, tag="savant.evaluator.policy/v
 
     ``toolchain`` names directories of the checkout (``.venv``, ``node_modules``) that evaluators may reuse;
     ``environment`` the names they may see; ``network`` whether their commands may use the network, which only a person
-    can open; the two finding limits bound what reaches the next request. ``as_of`` is the day on which excuses are
-    judged, null where none can expire.
+    can open; ``prepares`` the steps, in order, that make folders in place of the checkout's; the two finding limits
+    bound what reaches the next request. ``as_of`` is the day on which excuses are judged, null where none can expire.
     """
 
     evaluators: Set[EvaluatorConfig]
@@ -176,6 +192,7 @@ class Policy(Document, frozen=True, kw_only=True, tag="savant.evaluator.policy/v
     network: Literal["open", "none"]
     recommendations: Set[ClassRule]
     normalisers: tuple[NormaliserConfig, ...]
+    prepares: tuple[PrepareConfig, ...]
     custody: Custody
     excuses: Set[Excuse]
     as_of: Date | None
@@ -213,6 +230,8 @@ class Input(Document, frozen=True, kw_only=True, tag="savant.evaluator.input/v1"
     """What one evaluator was given.
 
     ``judged_digest`` is the manifest that its commands saw: the candidate's, with ``restored`` taken from the base.
+    ``prepared_digest`` is the digest of the steps and of the files of that tree from which its folders are prepared,
+    ``base_prepared_digest`` of those of the base; null where there are no steps, or that tree is not measured.
     """
 
     evaluator: Name
@@ -227,6 +246,8 @@ class Input(Document, frozen=True, kw_only=True, tag="savant.evaluator.input/v1"
     restored: Set[PathText]
     measures_base: bool
     toolchain_digest: Digest | None
+    prepared_digest: Digest | None
+    base_prepared_digest: Digest | None
 
 
 class JudgedFinding(Part, frozen=True, kw_only=True):

@@ -1,9 +1,9 @@
 """What the base gave in an earlier run, used again where nothing that it may depend on has changed.
 
 It never decides: where a check of the candidate fails, or one that the base had is not there, the base is measured anew
-(:mod:`evaluator.measuring`). What is kept depends on the configuration, the tree, the executable, the tools that can be
-found, the containment and the environment. With an open network, or where commands are not kept from the folder that it
-lies in, nothing is kept.
+(:mod:`evaluator.running`). What is kept depends on the configuration, the tree, the executable, the tools that can be
+found, what was prepared, the containment and the environment. With an open network, or where commands are not kept from
+the folder that it lies in, nothing is kept.
 """
 
 from __future__ import annotations
@@ -70,6 +70,7 @@ def result_key(config: EvaluatorConfig, tree_digest: str, host: CommandHost) -> 
         "tree": tree_digest,
         "executable": executable,
         "toolchain": toolchain.digest(),
+        "prepared": host.prepared,
         "tools": [list(place) for place in _places(toolchain, host.sight)],
         "containment": [host.processes.level, *host.processes.offer().layers, host.demand(config.id).minimum],
         "environment": [list(pair) for pair in environment],

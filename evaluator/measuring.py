@@ -9,15 +9,13 @@ brings new tests, once more with them laid over it, to show which of them failed
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cached_property
 from types import MappingProxyType
 from typing import Final, TypeAlias
 
 import msgspec
 from msgspec.structs import replace
 
-from evaluator.checks.change import ChangedFile, changed_files
-from evaluator.checks.command import FORMATS, Measured, measure_command, unavailable
+from evaluator.checks.command import FORMATS, Measured, unavailable
 from evaluator.checks.content import check_blobs, check_companions, check_forbidden_content
 from evaluator.checks.custody import check_custody
 from evaluator.checks.failures import check_known_failures
@@ -25,20 +23,18 @@ from evaluator.checks.place import CommandHost
 from evaluator.checks.scope import check_forbidden_paths, check_scope
 from evaluator.checks.secrets import check_secrets
 from evaluator.checks.size import check_change_size
-from evaluator.compare import Case, Compared, Terms, compare, repeated, result_checks
+from evaluator.compare import Case, Compared, Terms, compare, result_checks
 from evaluator.compose import MAX_SOURCE_CHARACTERS
-from evaluator.custody import Held, hold, undeclared
-from evaluator.documents import COMMAND_KINDS, Descriptor, EvaluatorConfig, EvaluatorKind, Input, Policy, Result
+from evaluator.documents import COMMAND_KINDS, Descriptor, EvaluatorConfig, EvaluatorKind, Input, Result
 from evaluator.doubts import doubts, must_fix_names
 from evaluator.excuses import excuse_of
+from evaluator.findings import MAX_MESSAGE_CHARACTERS
 from evaluator.heldout import FOLDER, PLACEHOLDER, SuiteTree, is_taken
-from evaluator.kept import keep_result, kept_result
+from evaluator.inputs import EvaluationInputs
+from evaluator.prepare import prepared
+from evaluator.running import BaseResults, run_command, run_on_base, run_once, together
 from providerport.port import BaseReader
-from runner.content import CandidateTree
-from runner.documents import Candidate, CandidateOperation
-from runner.documents import Receipt as RunnerReceipt
 from runner.shortfall import shortfall
-from runner.snapshot import BaseSnapshot
 from savant.contracts.canonical import encode_struct
 from savant.contracts.containment import Containment, Demand, weakest
 from savant.contracts.digest import digest
@@ -47,58 +43,10 @@ from savant.contracts.errors import PortError, RefusedInput, SavantError, Unveri
 from savant.contracts.scalars import as_set
 from savant.files.paths import to_text
 from savant.process.identity import executable_digest
-from synthesis.documents import Attempt, Finding, IntendedChange, Limitation, Plan
+from synthesis.documents import Finding, Limitation, Plan
 
 VERSION: Final = "2"
 MAX_DETAIL: Final = 2_000
-BaseResults: TypeAlias = dict[str, Measured]
-"""What the base gave, by evaluator configuration and tree; kept for one run."""
-
-
-class EvaluationInputs(msgspec.Struct, frozen=True, kw_only=True, dict=True):
-    """What is evaluated, and by which precommitted rules.
-
-    :param obligations: proof obligations with the evaluator that discharges each; None where no check can.
-    :param objective: what was asked for, for those who audit.
-    :param amendment: what the plan's promise was widened by before the seal.
-    """
-
-    session_digest: str
-    attempt: Sealed[Attempt]
-    plan: Sealed[Plan]
-    runner_receipt: Sealed[RunnerReceipt]
-    candidate: Sealed[Candidate]
-    policy: Sealed[Policy]
-    snapshot: BaseSnapshot
-    tree: CandidateTree
-    obligations: Mapping[str, str | None]
-    objective: str = ""
-    amendment: tuple[IntendedChange, ...] = ()
-
-    @property
-    def operations(self) -> tuple[CandidateOperation, ...]:
-        """What the candidate changes."""
-        return self.candidate.document.operations
-
-    @cached_property
-    def files(self) -> tuple[ChangedFile, ...]:
-        """What the candidate changes, with contents. Errors as reading a tree."""
-        return tuple(changed_files(self.operations, self.snapshot, self.tree))
-
-    @cached_property
-    def held(self) -> Held:
-        """What is judged in the candidate's place. Errors as reading a tree."""
-        return hold(self.policy.document.custody, self.snapshot, self.tree, self.operations)
-
-    @cached_property
-    def undeclared(self) -> tuple[str, ...]:
-        """The changed paths of custody that the plan does not declare."""
-        return undeclared(self.held.kept, self.operations, self.plan.document)
-
-    @property
-    def is_declared(self) -> bool:
-        """Whether the candidate changes what judges, and the plan declares all of it."""
-        return bool(self.held.kept) and not self.undeclared
 
 
 class Measurement(msgspec.Struct, frozen=True):
@@ -166,8 +114,10 @@ def measure(
     :param findings: what the evaluators found that were measured before.
     :param is_open: whether they would let the candidate pass; else a held-out check is not run.
     """
-    descriptor = seal(_descriptor(config, host))
     is_command = config.evaluator in COMMAND_KINDS
+    runs = is_command and (is_open or config.evaluator != "held-out")
+    place = prepared(inputs.held.tree, host).host if runs else host
+    descriptor = seal(_descriptor(config, place))
     compares = is_command and config.rule != "all-pass"
     candidate = inputs.candidate.document
     given = seal(
@@ -183,7 +133,9 @@ def measure(
             judged_digest=inputs.held.digest if is_command else candidate.final_digest,
             restored=as_set(inputs.held.kept if is_command else ()),
             measures_base=compares,
-            toolchain_digest=host.toolchain.digest() if is_command else None,
+            toolchain_digest=place.toolchain.digest() if is_command else None,
+            prepared_digest=_prepared_digest(inputs.held.tree, host) if is_command else None,
+            base_prepared_digest=_prepared_digest(inputs.snapshot, host) if compares else None,
         )
     )
     match config.evaluator:
@@ -234,7 +186,7 @@ def _held_out(config: EvaluatorConfig, inputs: EvaluationInputs, host: CommandHo
     else:
         place = to_text(FOLDER)
         argv = tuple(word.replace(PLACEHOLDER, place) for word in config.argv)
-        measured = _run(replace(config, argv=argv), SuiteTree(tree, suite), host)
+        measured = _run(replace(config, argv=argv), SuiteTree(tree, suite), inputs, host)
     terms = replace(_terms(config, inputs), excuse=lambda _: None)
     return _Seen(measured, None, compare(None, measured.cases, terms), False, measured.containment)
 
@@ -242,37 +194,52 @@ def _held_out(config: EvaluatorConfig, inputs: EvaluationInputs, host: CommandHo
 def _command(config: EvaluatorConfig, inputs: EvaluationInputs, host: CommandHost, base_results: BaseResults) -> _Seen:
     held, tree = inputs.held, inputs.held.tree
     compares = config.rule != "all-pass"
-    base = _on_base(config, inputs.snapshot, inputs.snapshot.manifest.digest, host, base_results) if compares else None
-    measured = _run(config, tree, host)
+    first = inputs.snapshot.manifest.digest
+    base = run_on_base(config, inputs.snapshot, first, host, base_results) if compares else None
+    measured = _run(config, tree, inputs, host)
     terms = _terms(config, inputs)
     if base is not None and base.is_kept and _is_against(measured, compare(base.cases, measured.cases, terms)):
-        base = _on_base(config, inputs.snapshot, inputs.snapshot.manifest.digest, host, base_results, is_anew=True)
+        base = run_on_base(config, inputs.snapshot, first, host, base_results, is_anew=True)
     seen = [measured.containment, None if base is None else base.containment]
     before = None if base is None or base.outcome != "completed" else base.cases
     is_broken = before is not None and measured.started and measured.outcome != "completed"
-    if before is not None and is_broken:
+    if before is not None and (is_broken or measured.is_unprepared):
         # It ran on the base and does not on the candidate: that is a finding about the candidate, told as one.
         before = {config.id: before[config.id]}
     compared = compare(before, measured.cases, terms)
     for _ in range(config.repeats):
         if not measured.started or not any(item.counts and item.status == "failed" for item in compared):
             break
-        again = _once(config, tree, host)
+        again = run_once(config, tree, host)
         seen.append(again.containment)
-        measured = _again(measured, again)
+        measured = together(measured, again)
         compared = compare(before, measured.cases, terms)
     if any(item.counts for item in compared) and inputs.is_declared:
-        own = _run(config, inputs.tree, host)
+        own = run_command(config, inputs.tree, host)
         seen.append(own.containment)
         measured = replace(measured, cleaned=measured.cleaned and own.cleaned)
         if own.outcome == "completed":
             terms = replace(terms, own=own.cases)
             compared = compare(before, measured.cases, terms)
     if before is not None and held.with_tests is not None and any(item.comparison == "new" for item in compared):
-        shown = _on_base(config, held.with_tests, held.with_tests_digest, host, base_results)
+        shown = run_on_base(config, held.with_tests, held.with_tests_digest, host, base_results)
         seen.append(shown.containment)
         compared = compare(before, measured.cases, replace(terms, on_base=shown.cases))
     return _Seen(measured, base, compared, is_broken, weakest(seen))
+
+
+def _run(config: EvaluatorConfig, tree: BaseReader, inputs: EvaluationInputs, host: CommandHost) -> Measured:
+    """What a command gives on what is judged; that its folders can be made from the base only is a finding about it."""
+    measured = run_command(config, tree, host, inputs.held.tree)
+    if not measured.is_unprepared or prepared(inputs.snapshot, host).problem:
+        return replace(measured, is_unprepared=False)
+    (told,) = measured.cases[config.id].findings
+    finding = replace(told, status="failed", message=measured.problem[:MAX_MESSAGE_CHARACTERS])
+    return replace(measured, outcome="completed", cases={config.id: Case("failed", (finding,))}, problem="")
+
+
+def _prepared_digest(tree: BaseReader, host: CommandHost) -> str | None:
+    return None if host.preparing is None else host.preparing.digest(tree)
 
 
 def _is_against(measured: Measured, compared: Sequence[Compared]) -> bool:
@@ -294,72 +261,6 @@ def _terms(config: EvaluatorConfig, inputs: EvaluationInputs) -> Terms:
         excuse=lambda name: excuse_of(policy, config.id, name),
         overall=config.id if form is not None else "",
         lists_failures=form is not None and form.lists_failures,
-    )
-
-
-def _run(config: EvaluatorConfig, tree: BaseReader, host: CommandHost) -> Measured:
-    """What a command gives on a tree; one that did not end by itself is run again as a failed check is."""
-    measured = _once(config, tree, host)
-    for _ in range(config.repeats):
-        if not measured.started or measured.outcome not in ("unavailable", "timed-out"):
-            break
-        again = _once(config, tree, host)
-        measured = replace(
-            again,
-            started=True,
-            lost=(*measured.lost, measured.problem),
-            duration_ms=measured.duration_ms + again.duration_ms,
-            cleaned=measured.cleaned and again.cleaned,
-            containment=weakest((measured.containment, again.containment)),
-        )
-    return measured
-
-
-def _once(config: EvaluatorConfig, tree: BaseReader, host: CommandHost) -> Measured:
-    try:
-        return measure_command(config, tree, host)
-    except RefusedInput as error:
-        return unavailable(config, error.message)
-
-
-def _on_base(
-    config: EvaluatorConfig,
-    tree: BaseReader,
-    tree_digest: str,
-    host: CommandHost,
-    base_results: BaseResults,
-    *,
-    is_anew: bool = False,
-) -> Measured:
-    """What a base gives: as this run or, unless ``is_anew``, an earlier one saw it, else measured now."""
-    key = f"{digest(encode_struct(config))} {tree_digest}"
-    known = base_results.get(key)
-    if known is not None and not (is_anew and known.is_kept):
-        return known
-    kept = None if is_anew else kept_result(config, tree_digest, host)
-    if kept is not None:
-        host.say(f"{config.id}: base from an earlier run")
-        base_results[key] = kept
-        return kept
-    measured = _run(config, tree, host)
-    for _ in range(config.repeats):
-        if measured.outcome != "completed" or not any(case.is_doubtful for case in measured.cases.values()):
-            break
-        measured = _again(measured, _once(config, tree, host))
-    if measured.outcome == "completed":
-        base_results[key] = measured
-        keep_result(config, tree_digest, host, measured)
-    return measured
-
-
-def _again(first: Measured, again: Measured) -> Measured:
-    """What one evaluator saw on one tree after another run; a run that did not end by itself says nothing more."""
-    return replace(
-        first,
-        cases=repeated(first.cases, again.cases) if again.outcome == "completed" else first.cases,
-        duration_ms=first.duration_ms + again.duration_ms,
-        cleaned=first.cleaned and again.cleaned,
-        containment=weakest((first.containment, again.containment)),
     )
 
 

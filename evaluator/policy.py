@@ -5,12 +5,12 @@ A policy may raise a recommendation; it may never lower one below its class's fl
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Final
 
 from evaluator.compare import DECLARED
-from evaluator.documents import COMMAND_KINDS, EvaluatorConfig, Policy
+from evaluator.documents import COMMAND_KINDS, EvaluatorConfig, Policy, PrepareConfig
 from evaluator.excuses import may_end
 from savant.contracts.errors import RefusedInput, SavantError
 from savant.files.paths import check_path, to_raw
@@ -70,8 +70,8 @@ def verify_policy(policy: Policy) -> None:
     """Return if a policy is one that may be precommitted.
 
     :raises RefusedInput: ``refused.evaluator-policy`` for a repeated evaluator, one that could never run as it is
-        configured, an excuse for nothing or without a day to judge it on, a rule below its floor, or a rule that is
-        given twice.
+        configured, a step that could not, an excuse for nothing or without a day to judge it on, a rule below its
+        floor, or a rule that is given twice.
     """
     ids = [evaluator.id for evaluator in policy.evaluators]
     if len(set(ids)) != len(ids):
@@ -80,7 +80,7 @@ def verify_policy(policy: Policy) -> None:
         problem = _problem(config)
         if problem is not None:
             raise _refused(f"{config.id}: {problem}")
-    for problem in _excuse_problems(policy):
+    for problem in (*_excuse_problems(policy), *prepare_problems(policy.prepares)):
         raise _refused(problem)
     classes = [rule.failure_class for rule in policy.recommendations]
     if len(set(classes)) != len(classes):
@@ -128,6 +128,33 @@ def report_problem(config: EvaluatorConfig) -> str | None:
     if config.result_format == "exit-status" and set(config.must_fix) - {config.id}:
         return "an exit status tells no check but its own, so no other can be one to fix"
     return None
+
+
+def prepare_problems(prepares: Sequence[PrepareConfig]) -> Iterator[str]:
+    """What makes a step one that could never run, or its outputs unclear, in words that begin with its name."""
+    outputs: dict[str, str] = {}
+    ids: set[str] = set()
+    for step in prepares:
+        if step.id in ids:
+            yield f"{step.id}: two steps share this name"
+        ids.add(step.id)
+        if not (step.argv and step.locks and step.outputs and step.timeout_ms > 0):
+            yield f"{step.id}: a step needs a command, locks, outputs and time"
+        try:
+            PatternSet.parse(step.locks)
+            for path in (*step.outputs, *((step.directory,) if step.directory is not None else ())):
+                check_path(to_raw(path))
+        except SavantError as error:
+            yield f"{step.id}: {error.message}"
+        for output in step.outputs:
+            other = next((name for name in outputs if _overlap(name, output)), None)
+            if other is not None and (other != output or outputs[other] == step.id):
+                yield f"{step.id}: the outputs {other} and {output} lie in each other"
+            outputs.setdefault(output, step.id)
+
+
+def _overlap(one: str, other: str) -> bool:
+    return f"{one}/".startswith(f"{other}/") or f"{other}/".startswith(f"{one}/")
 
 
 def _excuse_problems(policy: Policy) -> Iterator[str]:

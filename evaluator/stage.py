@@ -20,7 +20,9 @@ from evaluator.documents import (
     Receipt,
     ResultBinding,
 )
-from evaluator.measuring import ORDER, BaseResults, EvaluationInputs, Measurement, measure
+from evaluator.inputs import EvaluationInputs
+from evaluator.measuring import ORDER, Measurement, measure
+from evaluator.running import BaseResults
 from runner.content import change_set_of, verify_candidate
 from savant.contracts.containment import Containment, weakest
 from savant.contracts.digest import digest

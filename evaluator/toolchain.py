@@ -57,6 +57,15 @@ class Toolchain(msgspec.Struct, frozen=True):
         return digest(json.dumps(facts).encode()) if facts else None
 
 
+def without_checkout(toolchain: Toolchain) -> Toolchain:
+    """Where tools are looked up that are not the checkout's: neither its folders nor any on the PATH that lie in it."""
+    checkout = toolchain.checkout
+    path = toolchain.search_path
+    if checkout is not None:
+        path = tuple(folder for folder in path if not folder.is_relative_to(checkout))
+    return Toolchain(None, (), path)
+
+
 def _facts(checkout: Path, folders: Sequence[str]) -> Iterator[list[str]]:
     for folder in folders:
         root = checkout / folder

@@ -68,6 +68,7 @@ class Measured(msgspec.Struct, frozen=True):
     :param containment: the weakest that one of its commands had; None if none ran.
     :param lost: why earlier runs of it on the same tree gave nothing.
     :param is_kept: whether an earlier run saw it.
+    :param is_unprepared: whether it did not run because what it needs could not be made from the tree.
     """
 
     outcome: EvaluatorOutcome
@@ -80,6 +81,7 @@ class Measured(msgspec.Struct, frozen=True):
     containment: Containment | None = None
     lost: tuple[str, ...] = ()
     is_kept: bool = False
+    is_unprepared: bool = False
 
 
 def measure_command(config: EvaluatorConfig, tree: BaseReader, host: CommandHost) -> Measured:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from types import MappingProxyType
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 from msgspec.structs import replace
@@ -31,6 +31,9 @@ from savant.process.environment import DEFAULT_PATH, allowed_environment
 from savant.process.port import Command, Ended, Limits, ProcessRunner
 from savant.process.view import PLAIN_SIGHT, Sight, confined, containment_of
 from savant.store.results import KeptResults
+
+if TYPE_CHECKING:
+    from evaluator.prepare import Preparing
 
 PROBE_TIMEOUT_MS: Final = 30_000
 PROBE_BYTES: Final = 4 * 1024 * 1024
@@ -51,6 +54,8 @@ class CommandHost(msgspec.Struct, frozen=True):
     :param demands: the least containment of each evaluator, by its id; nothing is demanded of others.
     :param results: what bases gave in earlier runs; None for nothing.
     :param say: where it is told what a person may wonder about.
+    :param preparing: what makes the folders of a tree's checks in place of the checkout's; None where nothing does.
+    :param prepared: the key of those that were made; empty for none.
     """
 
     processes: ProcessRunner
@@ -65,6 +70,8 @@ class CommandHost(msgspec.Struct, frozen=True):
     suite: HeldOut | None = None
     results: KeptResults | None = None
     say: Callable[[str], None] = _say_nothing
+    preparing: Preparing | None = None
+    prepared: str = ""
 
     def demand(self, evaluator: str) -> Demand:
         """The least containment of an evaluator's commands."""

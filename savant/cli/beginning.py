@@ -71,7 +71,7 @@ def readiness_of(
     """Whether everything that the run needs is there, and the formatters it will use, resolved."""
     from driver.prepare import command_checks
     from driver.readiness import assess
-    from evaluator.toolchain import Toolchain
+    from evaluator.toolchain import Toolchain, without_checkout
     from runner.normalise import Normaliser
     from savant.contracts.errors import UsageError
 
@@ -83,8 +83,13 @@ def readiness_of(
         try:
             toolchain.resolve(check.argv[0])
         except UsageError as error:
-            if check.required:
+            if check.required and not policy.prepares:  # a step may make it
                 missing[check.id] = error.message
+    for step in policy.prepares[:1]:
+        try:
+            without_checkout(toolchain).resolve(step.argv[0])
+        except UsageError as error:
+            missing[step.id] = error.message
     for row in policy.normalisers:
         try:
             tool = toolchain.resolve(row.argv[0])
@@ -112,6 +117,7 @@ def readiness_of(
         remedy=containing.remedy,
         missing_tools=missing,
         project_normalisers=rules.trusted_part.document.normalisers,
+        project_prepares=rules.trusted_part.document.prepares,
         missing_credentials=missing_credentials,
     )
     return readiness, tuple(normalisers)

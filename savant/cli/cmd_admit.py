@@ -274,6 +274,7 @@ def verify_reviewer(people: People | None, public: PublicKey, decision: Decision
 def trust(digest: str | None, repo: str, base: str, format_: str) -> int:
     """Show the commands; remember their policy digest when it is named."""
     from driver.prepare import command_checks, read_rules
+    from evaluator.locks import step_words
     from runner.snapshot import BaseSnapshot
     from savant.cli.workbench import Workbench
     from savant.contracts.errors import RefusedInput
@@ -285,6 +286,7 @@ def trust(digest: str | None, repo: str, base: str, format_: str) -> int:
         policy = read_rules(snapshot).trusted_part
         commands = {check.id: " ".join(check.argv) for check in command_checks(policy.document)}
         commands |= {f"normaliser:{row.id}": " ".join(row.argv) for row in policy.document.normalisers}
+        commands |= {f"prepare:{row.id}": step_words(row) for row in policy.document.prepares}
         if digest is not None and digest != policy.digest:
             raise RefusedInput(
                 "refused.trust",

@@ -228,10 +228,34 @@ def _examine(repo: str) -> list[Finding]:
                     "checks", bool(checks), found or "no test command found", 'Pass one: savant run --check "COMMAND"'
                 )
             )
+            findings.extend(_prepares(bench, commit))
             findings.extend(_sandbox(bench))
     except SavantError as error:
         findings.append(Finding("repository", False, error.message, error.fix))
     return findings
+
+
+def _prepares(bench: Workbench, commit: str) -> Iterator[Finding]:
+    """The steps that prepare folders for the checks of the base, and which of them has the network."""
+    from driver.prepare import read_rules
+    from evaluator.locks import step_words
+    from evaluator.toolchain import Toolchain, without_checkout
+    from runner.snapshot import BaseSnapshot
+
+    try:
+        steps = read_rules(BaseSnapshot.take(bench.repository, commit, cache=None)).config.prepares
+    except SavantError as error:
+        yield Finding("configuration", False, error.message, error.fix)
+        return
+    tools = without_checkout(Toolchain(bench.checkout, (), bench.search_folders))
+    for number, step in enumerate(steps):
+        try:
+            if number == 0:
+                tools.resolve(step.argv[0])
+        except SavantError as error:
+            yield Finding("prepare", False, f"{step_words(step)}: {error.message}", error.fix)
+        else:
+            yield Finding("prepare", True, step_words(step), "")
 
 
 def _sandbox(bench: Workbench) -> Iterator[Finding]:

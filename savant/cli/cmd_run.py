@@ -346,6 +346,7 @@ def _governed(
             suite=holding.suite,
             results=bench.results,
             auditors=auditing.ports,
+            prepared=bench.prepared,
         )
         apply = _applier(bench, flags, recorder)
         result = run_whole(inputs, ports, apply)

@@ -21,13 +21,17 @@ if TYPE_CHECKING:
 
 
 class Containing(msgspec.Struct, frozen=True):
-    """How a run is contained: what each command needs, what it can have, what a person waived, who has the network."""
+    """How a run is contained: what each command needs, what it can have, what a person waived, who has the network.
+
+    :param prepares: the steps that prepare folders for checks, in words that say which has the network.
+    """
 
     demands: Demands
     offered: Offered
     is_waived: bool
     offer: Offer
     open_for: tuple[str, ...]
+    prepares: tuple[str, ...] = ()
 
     @property
     def limitations(self) -> tuple[Limitation, ...]:
@@ -45,6 +49,7 @@ class Containing(msgspec.Struct, frozen=True):
     def lines(self) -> Iterator[str]:
         """What the first screen says."""
         yield f"sandbox {level_words(self.offer.level)}; {network_words(self.offer, self.open_for)}"
+        yield from (f"prepares {step}" for step in self.prepares)
         for limitation in self.limitations:
             yield f"WARNING: {limitation.text}"
 
@@ -64,15 +69,12 @@ def contain(
     :param allow: whether the person lets commands run with less than they need.
     """
     from driver.demands import Offered, demands_of
-    from driver.prepare import command_checks
+    from evaluator.locks import step_words
     from savant.identity.pins import read_pins
 
     trusted = rules.trusted_part
     config = provision.config.sealed.document
-    named = [check.id for check in command_checks(judging)] + [row.id for row in judging.normalisers]
-    project = [check.id for check in command_checks(trusted.document)] + [
-        row.id for row in trusted.document.normalisers
-    ]
+    named, project = _commands(judging), _commands(trusted.document)
     demands = demands_of(
         rules.admission.document.sandbox,
         config.provider_kind,
@@ -85,7 +87,16 @@ def contain(
     runs_something = bool(config.executables)
     offered = Offered(provider.level if runs_something else "S3", offer.level)
     networks = {"the provider": config.network, "checks": judging.network}
-    return Containing(demands, offered, allow, offer, tuple(who for who in networks if networks[who] == "open"))
+    open_for = tuple(who for who in networks if networks[who] == "open")
+    return Containing(demands, offered, allow, offer, open_for, tuple(map(step_words, judging.prepares)))
+
+
+def _commands(policy: EvaluatorPolicy) -> list[str]:
+    """The names of everything in a policy that runs a command."""
+    from driver.prepare import command_checks
+
+    names = [check.id for check in command_checks(policy)] + [row.id for row in policy.normalisers]
+    return names + [step.id for step in policy.prepares]
 
 
 def offer_words(offer: Offer) -> str:

@@ -30,6 +30,11 @@ class Places(msgspec.Struct, frozen=True):
     strongest: SandboxLevel = "S3"
 
     @property
+    def prepared(self) -> Path:
+        """Folders that were prepared for checks; a cache."""
+        return self.scratch.with_name("prepared")
+
+    @property
     def home(self) -> Path:
         """The person's home, where other programs keep their logins."""
         return _home(self.environment)

@@ -93,6 +93,14 @@ class Workbench:
         """What bases gave in earlier runs, None with ``--no-cache``."""
         return KeptResults(self.directory / "results") if self._use_cache else None
 
+    @property
+    def prepared(self) -> Path | None:
+        """Where folders that are prepared for checks are kept over runs, None with ``--no-cache``.
+
+        Commands are shown parts of it, so it lies outside every repository and beside no key.
+        """
+        return self.places.prepared if self._use_cache else None
+
     @cached_property
     def scratch(self) -> Path:
         """A private directory for this process, outside the repository; leftovers of killed runs are removed first."""

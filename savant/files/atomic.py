@@ -148,15 +148,17 @@ def read_optional(path: Path, *, max_bytes: int) -> bytes | None:
 
 
 @contextmanager
-def lock(path: Path, *, blocking: bool = True) -> Iterator[None]:
-    """Hold an exclusive lock on the file, which is created when missing and never removed.
+def lock(path: Path, *, blocking: bool = True, shared: bool = False) -> Iterator[None]:
+    """Hold a lock on the file, which is created when missing and never removed.
 
-    Excludes other processes and other threads; released by the kernel when the process dies. Not re-entrant.
+    Excludes other processes and other threads or, when ``shared``, those of them that do not share it; released by
+    the kernel when the process dies. Not re-entrant.
 
-    :raises Conflict: ``conflict.locked`` if somebody else holds it and ``blocking`` is false.
+    :raises Conflict: ``conflict.locked`` if somebody else's excludes it and ``blocking`` is false.
     :raises PortError: ``port.disk``, ``port.not-found`` (no such folder).
     """
-    fd = _locked(path, fcntl.LOCK_EX if blocking else fcntl.LOCK_EX | fcntl.LOCK_NB)
+    how = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
+    fd = _locked(path, how if blocking else how | fcntl.LOCK_NB)
     try:
         yield
     finally:

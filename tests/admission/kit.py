@@ -133,6 +133,7 @@ def make_chain(
             network="none",
             recommendations=(),
             normalisers=(),
+            prepares=(),
             custody=Custody(tests=(), gates=()),
             excuses=(),
             as_of=None,

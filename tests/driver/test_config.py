@@ -83,6 +83,15 @@ check = "lint"
 names = ["*"]
 reason = "It never worked."
 
+[[prepare]]
+id = "web"
+command = "npm ci"
+locks = ["package.json", "package-lock.json"]
+outputs = ["web/m"]
+network = "open"
+timeout_s = 7
+directory = "web"
+
 [[normaliser]]
 id = "fmt"
 command = "ruff format ."
@@ -125,6 +134,10 @@ def test_everything_that_a_project_may_write_is_read() -> None:
         "The disk of the build machine is slow.",
     )
     assert (old.checks, old.expires) == (("*",), None)
+    (step,) = config.prepares
+    assert (step.argv, step.locks, step.outputs) == (("npm", "ci"), ("package-lock.json", "package.json"), ("web/m",))
+    assert (step.network, step.timeout_ms, step.directory) == ("open", 7_000, "web")
+    assert evaluator_policy(config, ()).prepares == (step,)
     (fmt,) = config.normalisers
     assert (fmt.argv, fmt.patterns, fmt.timeout_ms) == (("ruff", "format", "."), ("*.py", "*.pyi"), 120_000)
     verify_policy(evaluator_policy(config, (), as_of="2029-01-01"))
@@ -143,6 +156,9 @@ def test_the_least_is_a_domain() -> None:
     config = read_config(MINIMAL)
     assert config == ProjectConfig(domain="d", origin="repository")
     assert config.budgets == DEFAULT_BUDGETS
+
+
+STEP = 'domain = "d"\n[[prepare]]\nid = "a"\ncommand = "x"\n'
 
 
 @pytest.mark.parametrize(
@@ -192,6 +208,13 @@ def test_the_least_is_a_domain() -> None:
             CHECK + "[[excuse]]\nid = 'a'\ncheck = 'b'\nnames = ['*']\nreason = 'r'\n" * 2,
             "excuse.1.id",
         ),
+        (STEP, "prepare.0.locks"),
+        (f'{STEP}locks = []\noutputs = ["o"]', "prepare.0.locks"),
+        (f'{STEP}locks = ["a\\\\b"]\noutputs = ["o"]', "prepare.0.locks.0"),
+        (f'{STEP}locks = ["l"]\noutputs = ["../o"]', "prepare.0.outputs.0"),
+        (f'{STEP}locks = ["l"]\noutputs = ["o"]\ndirectory = "/d"', "prepare.0.directory"),
+        (f'{STEP}locks = ["l"]\noutputs = ["o"]\nnetwork = "all"', "prepare.0.network"),
+        (f'{STEP}locks = ["l"]\noutputs = ["o", "o/p"]', "prepare.0"),
         ('domain = "d"\n[[normaliser]]\nid = "a"\ncommand = "x"\npatterns = ["a\\\\b"]', "normaliser.0.patterns.0"),
         ('domain = "d"\n[[normaliser]]\nid = "a"\ncommand = "\'"', "normaliser.0.command"),
         (

@@ -13,11 +13,20 @@ from driver.config import DEFAULT_BUDGETS
 from driver.demands import Demands, Offered, demands_of
 from driver.documents import Accounting, CallLimit, Price
 from driver.readiness import assess
-from evaluator.documents import NormaliserConfig
+from evaluator.documents import NormaliserConfig, PrepareConfig
 from tests.driver.sessionkit import check
 
 BARE = Offered("S0", "S0")
 POLICY = "blake3:" + "1" * 64
+STEP = PrepareConfig(
+    id="x",
+    argv=("npm", "ci"),
+    directory=None,
+    locks=("package-lock.json",),
+    outputs=("node_modules",),
+    network="open",
+    timeout_ms=1,
+)
 FORMATTER = NormaliserConfig(id="fmt", argv=("fmt", "--fix"), patterns=("**",), timeout_ms=1)
 
 
@@ -61,15 +70,20 @@ def test_a_limit_that_nobody_measures_is_no_limit(member: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "named", [{"project_checks": (check(["make", "test"]),)}, {"project_normalisers": (FORMATTER,)}]
+    "named",
+    [
+        {"project_checks": (check(["make", "test"]),)},
+        {"project_normalisers": (FORMATTER,)},
+        {"project_prepares": (STEP,)},
+    ],
 )
 def test_commands_of_the_repository_need_a_sandbox_or_trust(named: dict[str, Any]) -> None:
-    """Checks and formatters alike: the command is shown, the fix names what helps here and the digest."""
+    """Checks, formatters and steps alike: the command is shown, the fix names what helps here and the digest."""
     given = {**named, "demands": demanding(project={"x"})}
     made = readiness(**given)
     assert missing(made) == ["driver.policy-untrusted"]
     (item,) = [item for item in made.items if not item.ready]
-    assert ("make test" in item.detail) or ("fmt --fix" in item.detail)
+    assert any(words in item.detail for words in ("make test", "fmt --fix", "npm ci"))
     assert "at sandbox level none (S0), below reduced (S2)" in item.detail
     assert item.fix == f"Read them, then: savant trust {POLICY}"
     (item,) = [item for item in readiness(**given, remedy="Install it.").items if not item.ready]

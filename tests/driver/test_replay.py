@@ -20,6 +20,7 @@ from driver.history import RunHistory
 from driver.lineage import AGREEMENTS, BINDINGS, check_lineage
 from driver.replay import STEPS, ReplayReport, ReplayStep, ledger_step, unreadable, worst
 from evaluator.documents import Custody, Excuse
+from evaluator.documents import Input as EvaluatorInput
 from evaluator.documents import Policy as EvaluatorPolicy
 from evaluator.documents import Receipt as EvaluationReceipt
 from evaluator.documents import Result as EvaluatorResult
@@ -35,7 +36,19 @@ from savant.ledger.verify import CheckResult
 from savant.store.objects import MemoryObjectStore
 from synthesis.documents import Attempt, Evaluation, Interpretation, Plan, PlanReview, Session, Transition
 from synthesis.documents import Receipt as SynthesisReceipt
-from tests.driver.runkit import INTACT, Recorded, changed, forge, record_run, replace_body, replay, without
+from tests.driver.runkit import (
+    CONFIG,
+    FILES,
+    INTACT,
+    RUN,
+    Recorded,
+    changed,
+    forge,
+    record_run,
+    replace_body,
+    replay,
+    without,
+)
 from tests.vectors.examples import named
 
 NAMES = ["ledger", *(name for name, _ in STEPS)]
@@ -133,6 +146,7 @@ FORGERIES: dict[str, tuple[type[Document], Callable[[Any], Document], str]] = {
     "a review that found something": (PlanReview, changed(outcome="escalate"), "state"),
     "an evaluation that recommends otherwise": (Evaluation, changed(recommendation="retry-generation"), "state"),
     "a snapshot with other limitations": (Snapshot, changed(base_tree="sha1:" + "0" * 40), "candidate"),
+    "folders that no step prepared": (EvaluatorInput, changed(prepared_digest=named("folders")), "evaluation"),
     "a result that failed": (EvaluatorResult, changed(outcome="unavailable"), "evaluation"),
     "a result with a failure class": (EvaluatorResult, changed(failure_classes=("regression",)), "evaluation"),
     "a scope with fewer lines": (
@@ -326,3 +340,26 @@ def test_what_the_run_did_not_record_is_not_shown(recorded: Recorded, history: R
         (Closure, "interpretation"),
     ):
         assert statuses(replay(recorded, without(history, type_)))[step] == "not-shown"
+
+
+STEP = b"""
+[[prepare]]
+id = "deps"
+command = "mkdir deps"
+locks = ["b.py"]
+outputs = ["deps"]
+"""
+
+
+def test_what_was_prepared_is_computed_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The digests of steps and files follow from policy and trees; another one, or none, is a divergence."""
+    monkeypatch.setenv("SAVANT_HOME", str(tmp_path / "home"))
+    recorded = record_run(tmp_path, {**FILES, ".savant/config.toml": CONFIG + STEP}, (*RUN, "--allow-unsandboxed"))
+    history = recorded.history()
+    given = [sealed.document for sealed in history.all(EvaluatorInput)]
+    assert len({one.prepared_digest for one in given}) == 2
+    assert set(statuses(replay(recorded, history)).values()) == {"pass"}
+    nth = max(n for n, one in enumerate(given) if one.prepared_digest is not None)
+    for other in (named("folders"), None):
+        forged = forge(history, EvaluatorInput, changed(prepared_digest=other), nth=nth)
+        assert failing(replay(recorded, forged))[0] == "evaluation"

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from driver.built_ins import PLAIN as NEUTRAL
 from evaluator.checks.place import CommandHost
 from evaluator.documents import ClassRule, Custody, EvaluatorConfig, Policy, Result
-from evaluator.stage import EvaluationInputs
+from evaluator.inputs import EvaluationInputs
 from evaluator.toolchain import Toolchain
 from runner.change import change_set, operations
 from runner.content import CandidateTree
@@ -79,6 +79,7 @@ def policy_of(*configs: EvaluatorConfig, rules: Mapping[str, str] | None = None,
             for name, word in (rules or {}).items()
         ),
         "normalisers": (),
+        "prepares": (),
         "custody": Custody(tests=(), gates=()),
         "excuses": (),
         "as_of": None,

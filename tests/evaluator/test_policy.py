@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evaluator.compare import DECLARED
-from evaluator.documents import EvaluatorConfig, Excuse, Policy
+from evaluator.documents import EvaluatorConfig, Excuse, Policy, PrepareConfig
 from evaluator.policy import FLOORS, SEVERITY, UNMAPPED, floor_of, recommendation_of, verify_policy
 from savant.contracts.errors import RefusedInput
 from savant.contracts.scalars import as_set
@@ -149,3 +149,44 @@ def test_an_excuse_of_a_command_is_taken() -> None:
     """The positive control: with an end and a day, and without either."""
     verify_policy(policy_of(GOOD, excuses=(excuse(),)))
     verify_policy(policy_of(GOOD, excuses=(excuse(expires="2030-01-01"),), as_of="2031-01-01"))
+
+
+def step(id_: str = "deps", **changes: object) -> PrepareConfig:
+    members: dict[str, object] = {
+        "id": id_,
+        "argv": ("npm", "ci"),
+        "directory": None,
+        "locks": ("package-lock.json",),
+        "outputs": ("node_modules",),
+        "network": "none",
+        "timeout_ms": 1,
+    }
+    return PrepareConfig(**{**members, **changes})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("steps", "words"),
+    [
+        ((step(), step(outputs=("other",))), "two steps share this name"),
+        ((step(argv=()),), "needs a command"),
+        ((step(locks=()),), "needs a command, locks"),
+        ((step(outputs=()),), "outputs"),
+        ((step(timeout_ms=0),), "time"),
+        ((step(locks=("a//b",)),), "a//b"),
+        ((step(outputs=("../out",)),), "'..'"),
+        ((step(directory="/abs"),), "absolute"),
+        ((step(outputs=("out", "out/in")),), "lie in each other"),
+        ((step(), step("more", outputs=("node_modules/in",))), "lie in each other"),
+    ],
+)
+def test_a_step_that_could_never_prepare_is_refused(steps: tuple[PrepareConfig, ...], words: str) -> None:
+    """Steps share no name, are complete, stay inside the tree and make folders that do not lie in each other."""
+    message = refusal(policy_of(GOOD, prepares=steps))
+    assert words in message
+    assert steps[-1].id in message
+
+
+def test_steps_may_share_an_output() -> None:
+    """The positive control: one makes an environment, the next fills it, a third makes another beside it."""
+    web = step("web", outputs=("web/node_modules",), directory="web", network="open")
+    verify_policy(policy_of(GOOD, prepares=(step(), step("fill"), web, step("like", outputs=("node_modules2",)))))

@@ -10,7 +10,9 @@ from msgspec.structs import replace
 from evaluator.checks.place import CommandHost
 from evaluator.dispositions import check_receipt
 from evaluator.documents import Descriptor, EvaluatorConfig, Input, Result
-from evaluator.stage import BaseResults, EvaluationInputs, EvaluationOutcome, evaluate
+from evaluator.inputs import EvaluationInputs
+from evaluator.running import BaseResults
+from evaluator.stage import EvaluationOutcome, evaluate
 from runner.overlay import Content
 from savant.contracts.containment import Demand
 from savant.contracts.document import Sealed, seal

@@ -73,6 +73,7 @@ def examples() -> dict[str, Document]:
             network="none",
             recommendations=(),
             normalisers=(),
+            prepares=(),
             custody=Custody(tests=(), gates=()),
             excuses=(),
             as_of=None,

@@ -17,6 +17,7 @@ from evaluator.documents import (
     JudgedFinding,
     NormaliserConfig,
     Policy,
+    PrepareConfig,
     Receipt,
     Result,
     ResultBinding,
@@ -70,6 +71,17 @@ def examples() -> dict[str, Document]:
         normalisers=(
             NormaliserConfig(id="ruff-format", argv=("ruff", "format"), patterns=("**/*.py",), timeout_ms=60_000),
         ),
+        prepares=(
+            PrepareConfig(
+                id="packages",
+                argv=("npm", "ci"),
+                directory=None,
+                locks=as_set(("package-lock.json", "package.json")),
+                outputs=("node_modules",),
+                network="open",
+                timeout_ms=600_000,
+            ),
+        ),
         custody=Custody(tests=("tests/**",), gates=("conftest.py",)),
         excuses=(),
         as_of=None,
@@ -98,6 +110,8 @@ def examples() -> dict[str, Document]:
         restored=(),
         measures_base=True,
         toolchain_digest=digest(b"toolchain"),
+        prepared_digest=digest(b"prepared"),
+        base_prepared_digest=digest(b"prepared"),
     )
     result = Result(
         evaluator="tests",

@@ -50,6 +50,9 @@ def test_the_first_screen_says_level_network_and_what_was_waived() -> None:
 
     assert lines(FULL, is_waived=True) == ["sandbox full (S3); network: open for the provider, none for checks"]
     assert lines(BARE, is_waived=False) == ["sandbox none (S0); network: open"]
+    prepares = ("deps (network: open): npm ci",)
+    named = Containing(Demands(), Offered("S3", "S3"), False, FULL, (), prepares)
+    assert list(named.lines())[1:] == ["prepares deps (network: open): npm ci"]
     level, warning = lines(BARE, is_waived=True)
     assert (level, warning.startswith("WARNING: A person allowed it")) == ("sandbox none (S0); network: open", True)
 

@@ -222,6 +222,20 @@ def test_the_lock_excludes_threads_and_is_released(tmp_path: Path) -> None:
     assert path.exists()
 
 
+def test_a_shared_lock_excludes_only_who_does_not_share(tmp_path: Path) -> None:
+    """Several share it; an exclusive one waits for all of them, and keeps them out."""
+    path = tmp_path / "lock"
+    with (
+        atomic.lock(path, shared=True),
+        atomic.lock(path, blocking=False, shared=True),
+        pytest.raises(Conflict),
+        atomic.lock(path, blocking=False),
+    ):
+        pass
+    with atomic.lock(path, blocking=False), pytest.raises(Conflict), atomic.lock(path, blocking=False, shared=True):
+        pass
+
+
 def test_the_lock_excludes_processes_and_dies_with_them(tmp_path: Path) -> None:
     """A process that is killed gives the lock back."""
     path = tmp_path / "lock"
