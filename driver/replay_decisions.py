@@ -27,6 +27,7 @@ from driver.governed import evidence_of_obligations
 from driver.prepare import owners_at, people_at
 from driver.replay_audit import audits_follow
 from driver.replay_evidence import Evidence, differs, not_shown, verify_same
+from driver.replay_suite import suites_follow
 from evaluator.compose import CompositionFailure, compose
 from evaluator.custody import custody_paths, hold
 from evaluator.dispositions import check_receipt as check_evaluation_receipt
@@ -95,6 +96,7 @@ def evaluations_follow(evidence: Evidence) -> str:
         verify_same("evaluation", "the evaluation", digest_of(_recompose(evidence, evaluation)), evaluation.digest)
     for receipt in evidence.history.all(EvaluationReceipt):
         _fits("evaluation", check_evaluation_receipt(receipt.document))
+    suites_follow(evidence)
     audits = audits_follow(evidence)
     return f"{len(evaluations)} composed again" + (f", {audits} audits resolved again" if audits else "")
 

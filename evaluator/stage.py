@@ -70,7 +70,7 @@ def evaluate(
         _read_everything(inputs)
         _ = inputs.held  # the trees are laid out before anything runs
     except SavantError as error:
-        return _ended(inputs, (), "candidate-load-failure", error.code, error.message, None)
+        return _ended(inputs, host, (), "candidate-load-failure", error.code, error.message, None)
     measurements = _measure_all(inputs, host, base_results, auditor)
     composed = compose(
         inputs.attempt.digest,
@@ -89,12 +89,18 @@ def evaluate(
         if lost is not None:
             detail = lost.result.document.detail
             return _ended(
-                inputs, tuple(measurements), "materialization-failure", "evaluator.materialization", detail, cleaned
+                inputs,
+                host,
+                tuple(measurements),
+                "materialization-failure",
+                "evaluator.materialization",
+                detail,
+                cleaned,
             )
         disposition: Disposition = (
             "required-evaluator-unavailable" if composed.required_unavailable else "composition-failure"
         )
-        return _ended(inputs, tuple(measurements), disposition, composed.code, composed.detail, cleaned)
+        return _ended(inputs, host, tuple(measurements), disposition, composed.code, composed.detail, cleaned)
     evaluation = seal(composed)
     receipt = _receipt(inputs, tuple(measurements), "evaluated", "", "", cleaned, evaluation.digest)
     return EvaluationOutcome(
@@ -155,17 +161,14 @@ def _failing(measurements: Iterable[Measurement]) -> tuple[Finding, ...]:
 
 
 def _revealed(measurements: Iterable[Measurement], host: CommandHost) -> tuple[Sealed[Document], ...]:
-    """The held-out suite, if it has run."""
-    if host.suite is None:
-        return ()
-    statuses = {
-        check.status for m in measurements if m.config.evaluator == "held-out" for check in m.result.document.checks
-    }
-    return (host.suite.document,) if statuses and statuses != {"skipped"} else ()
+    """The held-out suite, if it has run, however that ended."""
+    has_run = any(m.config.evaluator == "held-out" and m.containment is not None for m in measurements)
+    return (host.suite.document,) if host.suite is not None and has_run else ()
 
 
 def _ended(
     inputs: EvaluationInputs,
+    host: CommandHost,
     measurements: tuple[Measurement, ...],
     disposition: Disposition,
     code: str,
@@ -174,7 +177,7 @@ def _ended(
 ) -> EvaluationOutcome:
     receipt = _receipt(inputs, measurements, disposition, code, detail, cleaned, None)
     return EvaluationOutcome(
-        tuple(_documents(measurements)),
+        (*_revealed(measurements, host), *_documents(measurements)),
         receipt,
         None,
         EvaluatorUnavailable(f"evaluator.{disposition}"),

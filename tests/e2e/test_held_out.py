@@ -58,6 +58,14 @@ def test_where_another_check_stops_the_candidate_it_is_not_run_and_not_revealed(
     assert not records(shop, "savant.evaluator.suite/v1")
 
 
+def test_a_suite_that_did_not_end_is_revealed_too(shop: Shop, suite: Path) -> None:
+    """It has run, so it is no longer held out; that it gave no result is never a pass."""
+    (suite / "test_held_out.py").write_text("import os, signal\n\nos.kill(os.getpid(), signal.SIGKILL)\n")
+    told = run(shop, suite, HONEST, "--retries", "0").json
+    assert told["disposition"] == "terminal-failure"
+    assert records(shop, "savant.evaluator.suite/v1")
+
+
 def test_no_command_of_the_provider_sees_the_suite(shop: Shop, suite: Path) -> None:
     """Contained, the folder is not there for it; nor is its name in the request."""
     if strongest() < "S1":

@@ -1,0 +1,25 @@
+"""The replay of held-out suites: what was revealed is what the session committed to, and nothing ran unrevealed."""
+
+from __future__ import annotations
+
+from driver.replay_evidence import Evidence, verify_same
+from evaluator.documents import Descriptor, Suite
+from evaluator.documents import Policy as EvaluatorPolicy
+from evaluator.documents import Result as EvaluatorResult
+
+
+def suites_follow(evidence: Evidence) -> None:
+    """Return if each recorded suite is one that the policy names, and each that has run was recorded.
+
+    :raises VerificationError: ``unverified.replay-evaluation``.
+    """
+    policy = evidence.one(EvaluatorPolicy, evidence.session.document.evaluator_policy_digest).document
+    committed = {config.id: config.suite_digest for config in policy.evaluators if config.suite_digest is not None}
+    revealed = {suite.digest for suite in evidence.history.all(Suite)}
+    verify_same("evaluation", "the suites that nobody committed to", set(), revealed - set(committed.values()))
+    for result in evidence.history.all(EvaluatorResult):
+        document = result.document
+        descriptor = evidence.one(Descriptor, document.descriptor_digest).document
+        has_ended = any(check.status in ("passed", "failed") for check in document.checks)
+        if descriptor.evaluator_kind == "held-out" and has_ended:
+            verify_same("evaluation", "the suite that has run", committed.get(document.evaluator) in revealed, True)
