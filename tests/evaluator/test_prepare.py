@@ -490,3 +490,14 @@ def wait_for(condition: Callable[[], bool], child: subprocess.Popen[bytes]) -> N
         assert child.poll() is None
         time.sleep(0.01)
     raise AssertionError("it did not begin")
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_an_installer_may_ask_which_system_this_is(tmp_path: Path, level: Level) -> None:
+    """Pip looks for these files and dies of one that is there and cannot be read."""
+    names = ("/etc/debian_version", "/etc/os-release", "/etc/mime.types")
+    ask = f"import os; [open(name).read() for name in {names} if os.path.isfile(name)]; os.mkdir('deps')"
+    with bench(tmp_path, FILES, level) as project:
+        require_level(project.processes, level)
+        outcome = Runs(project, step_of(argv=(sys.executable, "-c", ask))).run({"word": "new"}, check_of("true"))
+    assert recommended(outcome) == "accept"
