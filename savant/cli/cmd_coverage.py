@@ -9,7 +9,7 @@ import click
 
 from savant.cli.cmd_ledger import ledger_option
 from savant.cli.exits import EXITS
-from savant.cli.options import format_option, repository_option
+from savant.cli.options import evidence_option, format_option, repository_option
 from savant.cli.render import Output, short, table
 
 if TYPE_CHECKING:
@@ -31,8 +31,9 @@ WORDS: Final = {
 @click.argument("commits", metavar="A..B")
 @repository_option
 @ledger_option
+@evidence_option
 @format_option
-def coverage(commits: str, repo: str, directory: str | None, format_: str) -> int:
+def coverage(commits: str, repo: str, directory: str | None, evidence: tuple[str, ...], format_: str) -> int:
     """Print each commit; exit 0 when every one is explained, 25 when one is not, 12 when one cannot be told."""
     from savant.cli.gate_subjects import subject_of
     from savant.cli.gating import Gate
@@ -48,7 +49,9 @@ def coverage(commits: str, repo: str, directory: str | None, format_: str) -> in
     folder = None if directory is None else Path(directory).absolute()
     with Repository.discover(Path(repo).absolute()) as repository:
         subject = subject_of(repository, commits, None, None)
-        with Gate(find_places(), repository, folder, output.progress) as asked:
+        paths = [Path(path) for path in evidence]
+        at = subject.steps[0].base if subject.steps else None
+        with Gate(find_places(), repository, folder, output.progress, evidence=paths, at=at) as asked:
             judged = [asked.judge(step, None) for step in subject.steps]
     kinds = [kind_of(item) for item in judged]
     ending = "not-governed" if "unexplained" in kinds else "undecided" if "cannot-tell" in kinds else "ok"

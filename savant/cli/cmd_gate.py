@@ -10,7 +10,7 @@ import click
 
 from savant.cli.cmd_ledger import ledger_option
 from savant.cli.exits import EXITS
-from savant.cli.options import GATE_MODES, repository_option
+from savant.cli.options import GATE_MODES, evidence_option, repository_option
 from savant.cli.render import Output, short
 from savant.contracts.errors import UsageError
 
@@ -42,9 +42,7 @@ HERE: Final = "Nothing says how the commit was made: checks and rules were appli
     help="Run the checks of governed commits again here (default: in CI, if the policy says so).",
 )
 @click.option("--check", multiple=True, metavar="CMD", help="A check beside those of the base, where something is run.")
-@click.option(
-    "--evidence", multiple=True, type=click.Path(), metavar="BUNDLE", help="Bundles of savant bundle, not a ledger."
-)
+@evidence_option
 @click.option("--seen", type=click.Path(), metavar="FILE", help="The ledger as it was seen last: it may only grow.")
 @click.option("--summary", type=click.Path(), metavar="FILE", help="Append a summary in Markdown to this file.")
 @click.option("--vsa", type=click.Path(), metavar="FILE", help="Write the answer as a signed verification summary.")
@@ -89,7 +87,7 @@ def gate(**flags: Any) -> int:
         else:
             subject = subject_of(repository, flags["commit"], flags["base"], flags["event"])
         evidence = [Path(path) for path in flags["evidence"]]
-        at = subject.target or subject.steps[0].base
+        at = subject.target or (subject.steps[0].base if subject.steps else None)
         with Gate(places, repository, folder, output.progress, evidence=evidence, at=at) as gate_:
             told = told_of(gate_, subject, asked, output)
     if signer is not None:

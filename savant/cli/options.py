@@ -63,3 +63,9 @@ def repository_option(function: F) -> F:
 def run_argument(function: F) -> F:
     """``RUN``: a unique prefix of a run id; the latest run by default."""
     return click.argument("run", metavar="[RUN]", default="latest")(function)
+
+
+def evidence_option(function: F) -> F:
+    """``--evidence BUNDLE``, which may be given several times."""
+    words = "Look into this bundle of savant bundle instead of a ledger; may be repeated."
+    return click.option("--evidence", multiple=True, type=click.Path(), metavar="BUNDLE", help=words)(function)

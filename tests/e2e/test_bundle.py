@@ -132,6 +132,14 @@ def test_the_same_ledger_gives_the_same_bytes(world: World, tmp_path: Path, monk
     assert list(tmp_path.glob(".bundle-*")) == []
 
 
+def test_coverage_looks_into_bundles_too(world: World) -> None:
+    """What the target lists counts for a range; without evidence nothing can be told."""
+    words = ("coverage", f"{world.commit}~1..{world.commit}")
+    code, said = world.ask(*words, "--evidence", world.bundle)
+    assert (code, said["counts"]["governed"]) == (0, 1)
+    assert world.ask(*words)[0] == 12
+
+
 def test_a_commit_amended_by_one_byte_is_not_governed(world: World) -> None:
     """The bundle explains exactly its candidate."""
     git(world.clone, "checkout", "--quiet", "-B", "amended", world.commit)
