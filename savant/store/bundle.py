@@ -39,8 +39,11 @@ ARCHIVE_SUFFIX: Final = ".tar"
 
 MAX_FILES: Final = 200_000
 MAX_BYTES: Final = 1024 * 1024 * 1024
+MAX_FILE_BYTES: Final = 256 * 1024 * 1024
 MAX_SMALL_BYTES: Final = 128 * 1024
-"""The largest checkpoint or head."""
+"""The largest checkpoint or head, and the largest extended header of an archive."""
+
+_BLOCK: Final = 512
 
 _OBJECT: Final = re.compile(r"objects/([0-9a-f]{2})/([0-9a-f]{62})")
 _FOLDER: Final = re.compile(r"objects(/[0-9a-f]{2})?")
@@ -151,8 +154,9 @@ def _take(member: Member, place: Path) -> None:
     found = _OBJECT.fullmatch(member.name)
     if found is None and member.name not in NAMES:
         raise refused(member.name, "is no part of a bundle")
-    if member.name in (CHECKPOINT, HEAD) and member.size > MAX_SMALL_BYTES:
-        raise refused(member.name, f"has {member.size} bytes; {MAX_SMALL_BYTES} are allowed")
+    limit = MAX_SMALL_BYTES if member.name in (CHECKPOINT, HEAD) else MAX_FILE_BYTES
+    if member.size > limit:
+        raise refused(member.name, f"has {member.size} bytes; {limit} are allowed")
     with member.open() as stream:
         data = stream.read(member.size + 1)
     if len(data) != member.size:
@@ -177,8 +181,24 @@ def _members(source: Path) -> Iterator[Iterator[Member]]:
     with open(fd, "rb") as file:  # noqa: PTH123 - a descriptor, opened so that nothing waits
         if not stat.S_ISREG(os.fstat(fd).st_mode):
             raise refused(source.name, "is neither a folder nor a file")
+        _verify_headers(file, source.name)
+        file.seek(0)
         with tarfile.open(fileobj=file, mode="r:") as archive:
             yield _of_archive(archive)
+
+
+def _verify_headers(file: IO[bytes], name: str) -> None:
+    """Return if no header makes a reader of archives take more into memory than a small header is."""
+    count = 0
+    while len(header := file.read(_BLOCK)) == _BLOCK and header.strip(b"\0"):
+        count += 1
+        kind, digits = header[156:157], header[124:136].strip(b"\0 ")
+        if digits.strip(b"01234567") or count > 2 * MAX_FILES:
+            raise refused(name, "has a header that is none, or too many")
+        size = int(digits or b"0", 8)
+        if kind not in (tarfile.REGTYPE, tarfile.AREGTYPE, tarfile.DIRTYPE) and size > MAX_SMALL_BYTES:
+            raise refused(name, f"has a header of {size} bytes; {MAX_SMALL_BYTES} are allowed")
+        file.seek(-(-size // _BLOCK) * _BLOCK, os.SEEK_CUR)
 
 
 def _of_folder(folder: int, prefix: str) -> Iterator[Member]:

@@ -17,6 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from savant.cli.app import run_command
+from savant.contracts.errors import RefusedInput
 from savant.ledger.authority import open_genesis
 from savant.ledger.ed25519 import Ed25519Verifier
 from savant.store.bundle import CHECKPOINT, HEAD, LINES, unpack
@@ -284,10 +285,24 @@ def test_a_hostile_archive_is_refused(tmp_path: Path, members: list[tuple[tarfil
             made.addfile(info, io.BytesIO(data))
     place = tmp_path / "place"
     place.mkdir()
-    with pytest.raises(Exception, match=r"refused\.bundle"):
+    with pytest.raises(RefusedInput, match=r"refused\.bundle"):
         unpack(archive, place)
     assert {path.name for path in tmp_path.iterdir()} == {"evil.tar", "place"}
     assert not any(path.is_symlink() for path in place.rglob("*"))
+
+
+@pytest.mark.parametrize("kind", [tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK])
+def test_a_header_of_gigabytes_is_refused_before_it_is_read(tmp_path: Path, kind: bytes) -> None:
+    """A small file that says so, with a hole behind it; the small header that git writes is taken."""
+    info = tarfile.TarInfo("pax_global_header")
+    info.type, info.size = kind, 3 * 1024 * 1024 * 1024
+    archive = tmp_path / "hole.tar"
+    archive.write_bytes(info.tobuf(tarfile.USTAR_FORMAT))
+    os.truncate(archive, 512 + info.size)
+    place = tmp_path / "place"
+    place.mkdir()
+    with pytest.raises(RefusedInput, match=r"header of \d+ bytes"):
+        unpack(archive, place)
 
 
 def test_what_is_no_archive_is_refused(world: World, tmp_path: Path) -> None:
