@@ -186,6 +186,8 @@ def _members(told: Told) -> dict[str, Any]:
 
 
 def _commit(item: Judged) -> dict[str, Any]:
+    from savant.cli.gate_answers import NEXT
+
     report, question = item.report, item.question
     match = report.match
     return {
@@ -201,7 +203,9 @@ def _commit(item: Judged) -> dict[str, Any]:
         "run": None if match is None else match.history.run_id,
         "candidate": None if match is None else match.candidate.digest,
         "decision": None if report.decision is None else report.decision.digest,
-        "reasons": [{"code": reason.code, "detail": reason.detail} for reason in report.reasons],
+        "reasons": [
+            {"code": reason.code, "detail": reason.detail, "next": NEXT.get(reason.code)} for reason in report.reasons
+        ],
         "limitations": _limitations(item),
     }
 
@@ -214,12 +218,14 @@ def _limitations(item: Judged) -> list[str]:
 
 def _say(output: Output, item: Judged) -> None:
     from driver.gate import REASONS
-    from savant.cli.gate_answers import CUSTODY
+    from savant.cli.gate_answers import CUSTODY, NEXT
 
     report, base = item.report, item.step.base
     output.say(f"{WORDS[report.answer]}: {short(item.step.commit)} on {short(base) if base else 'nothing'}")
     for reason in report.reasons:
         output.say(f"  {REASONS[reason.code]} [{reason.code}]", f"    {reason.detail}")
+    if report.answer != "governed":
+        output.say(*(f"  next: {NEXT[code]}" for code in dict.fromkeys(r.code for r in report.reasons) if code in NEXT))
     for limitation in _limitations(item):
         output.say(f"  {limitation}")
     if report.answer == "governed":

@@ -31,6 +31,35 @@ CUSTODY: Final[Mapping[CustodyLevel, str]] = MappingProxyType(
 """How evidence is held, from the weakest."""
 
 
+NEXT: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "gate.no-base": "savant gate COMMIT --base REV",
+        "gate.nothing-changed": "nothing: the commit can be left out",
+        "gate.no-candidate": "savant gate COMMIT --judge   (or --evidence BUNDLE, if it was recorded elsewhere)",
+        "gate.differs": "savant gate COMMIT --judge   (or make the commit from the target as savant apply left it)",
+        "gate.other-base": "savant gate COMMIT --base REV   with the base that the candidate was made from",
+        "gate.not-admitted": "savant admit RUN --explain",
+        "gate.not-verified": "savant apply RUN --new TARGET, then commit there   (changed since: savant verify)",
+        "gate.starter-policy": "savant init, then commit .savant/ on the branch that the change goes to",
+        "gate.refused-here": "savant policy show --base REV   for the rules there; then make the change anew on it",
+        "gate.replay-diverged": "savant replay RUN   names the first step that differs",
+        "gate.replay-incomplete": "savant replay RUN   says what is not there",
+        "gate.evaluation-failed": "savant show   for the checks as they ran here",
+        "gate.custody": "let CI run the checks again (--evaluate), or give evidence of a ledger that CI holds",
+        "gate.older-ledger": "find out who replaced the ledger; remove the --seen file only if you know why",
+        "gate.judged-waiting": "savant admit RUN --explain, then savant acknowledge CONDITION RUN",
+        "gate.judged-refused": "savant show RUN",
+        "gate.not-judged": "savant doctor",
+        "gate.no-ledger": "savant gate COMMIT --evidence BUNDLE   (or --judge)",
+        "gate.not-authenticated": "list the ledger in .savant/ledgers.toml of the target, or ask where it was made",
+        "gate.ledger-incomplete": "savant ledger verify   says what is missing",
+        "gate.ledger-failed": "savant ledger verify   names the record",
+        "gate.unreadable": "mend what the sentence names; in a shallow clone: git fetch --unshallow",
+    }
+)
+"""What a person does next about each reason that is none for being governed."""
+
+
 class Told(msgspec.Struct, frozen=True):
     """The answers about a subject.
 

@@ -13,7 +13,9 @@ import pytest
 from msgspec import structs
 
 from admission.policy import policy_toml, starter_policy
+from driver.gate import REASONS
 from savant.cli.app import run_command
+from savant.cli.gate_answers import NEXT
 from savant.ledger.sqlitestore import DATABASE_NAME
 from tests.driver.runkit import FILES, Recorded, git, record_run
 
@@ -253,3 +255,22 @@ def test_a_run_that_cannot_be_replayed_whole_governs_nothing(
             blob.unlink()
     code, said = ask(recorded, commit, "--ledger", copy)
     assert (code, codes(said)) == (12, ["gate.replay-incomplete"])
+
+
+def test_every_reason_that_stops_says_what_to_do_next() -> None:
+    """All but those that go with a governed commit, or say only how a commit came to be."""
+    silent = {"gate.by-identity", "gate.by-change", "gate.judged"}
+    silent |= {"gate.merge-commit", "gate.merge-group", "gate.as-one"}
+    assert set(NEXT) == set(REASONS) - silent
+
+
+def test_people_are_told_what_to_do_next(
+    home: Path, tmp_path: Path, ask: Ask, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In words and for programs."""
+    recorded = record_run(tmp_path)
+    (recorded.repo / "a.py").write_text("a = 2\n")
+    git(recorded.repo, "commit", "--quiet", "--all", "--message", "by hand")
+    assert ask(recorded)[1]["reasons"][0]["next"] == NEXT["gate.not-verified"]
+    run_command(["gate", "--repo", str(recorded.repo)])
+    assert f"next: {NEXT['gate.not-verified']}" in capsys.readouterr().out
