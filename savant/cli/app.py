@@ -51,6 +51,7 @@ COMMANDS = MappingProxyType(
         "ledger": ("cmd_ledger", "ledger", "Read and verify the ledger."),
         "bundle": ("cmd_bundle", "bundle", "Write the evidence of a run for a pipeline or an auditor elsewhere."),
         "coverage": ("cmd_coverage", "coverage", "Say what stands behind each commit of a range."),
+        "keys": ("cmd_keys", "keys", "List and export the public keys of a ledger."),
         "gate": ("cmd_gate", "gate", "Say whether admitted candidates explain a commit, a range or a pull request."),
         "providers": ("cmd_providers", "providers", "List the coding agents, and what is found of them here."),
         "init": ("cmd_init", "init", "Write commented .savant files to review and commit."),

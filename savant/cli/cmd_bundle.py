@@ -31,7 +31,7 @@ def bundle(run: str, repo: str, output_path: str | None, branch: bool, format_: 
     """Write it, and say how the gate elsewhere comes to accept it."""
     from savant.cli.lookup import find_run, ledger_store
     from savant.cli.workbench import Workbench
-    from savant.store.bundle import ARCHIVE_SUFFIX, write_bundle
+    from savant.store.bundle import ARCHIVE_SUFFIX, write_files
 
     output = Output(as_json=format_ == "json")
     with Workbench(repo) as bench:
@@ -40,7 +40,7 @@ def bundle(run: str, repo: str, output_path: str | None, branch: bool, format_: 
         target = Path(output_path or f"savant-{history.run_id[:12]}{suffix}").absolute()
         verify_target(target, is_folder=branch)
         with ledger_store(bench) as store:
-            write_bundle(target, _files(bench, store, history))
+            write_files(target, _files(bench, store, history))
             ledger, root = _identity(store)
     commands = branch_commands(target, history.run_id) if branch else ()
     members = {"run": history.run_id, "bundle": str(target), "ledger": ledger, "root": root, "commands": list(commands)}

@@ -5,7 +5,8 @@ Authority comes from the root's SSH signature over a statement's text, never fro
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice, tee
 from types import MappingProxyType
 from typing import Final, cast
 
@@ -14,14 +15,14 @@ from msgspec.structs import replace
 
 from savant.contracts.document import Document, accept
 from savant.contracts.envelope import PAYLOAD_TYPE, pae, parse_envelope
-from savant.contracts.errors import Conflict, RefusedInput, VerificationError
+from savant.contracts.errors import Conflict, RefusedInput, Unverifiable, VerificationError
 from savant.contracts.registry import Registry
 from savant.contracts.scalars import as_set
 from savant.contracts.signing import Signer, Verifier
 from savant.ledger.checkpoint import origin_of
 from savant.ledger.documents import Continues, Genesis, KeyEntry, Keyring, Recovery, Role, RootStatement
 from savant.ledger.keyring import ValidKeys, open_keys, replace_keys, verify_role
-from savant.ledger.record import NO_PREVIOUS, Statement, accept_body, line_digest, parse_statement
+from savant.ledger.record import NO_PREVIOUS, Statement, accept_body, accept_inline, line_digest, parse_statement
 from savant.ledger.report import Pin
 from savant.ledger.sshkey import PublicKey, parse_public_line
 from savant.ledger.sshsig import verify_sshsig
@@ -96,6 +97,38 @@ def open_genesis(line: bytes, verifier: Verifier) -> tuple[Authority, Statement]
         raise VerificationError("unverified.role", "The first record is signed by a key of another role.")
     verifier.verify(bytes.fromhex(entry.public_key), signature, pae(PAYLOAD_TYPE, payload))
     return Authority(line_digest(line), genesis, root, keys), statement
+
+
+def root_statements(lines: Iterable[bytes]) -> Iterator[tuple[int, str, RootStatement]]:
+    """What the root signed in a ledger: the record's number, the digest of the line before it, the statement.
+
+    Nothing is verified. Errors as parsing a line.
+    """
+    previous = NO_PREVIOUS
+    for seq, line in enumerate(lines):
+        payload, _, _ = parse_envelope(line)
+        statement = accept_inline(parse_statement(payload), RootStatement)
+        if statement is not None:
+            yield seq, previous, statement
+        previous = line_digest(line)
+
+
+def authority_of(lines: Iterable[bytes], verifier: Verifier) -> Authority:
+    """The authority over a ledger at the end of its lines; only what its root signed is verified.
+
+    :raises RefusedInput: a malformed line or statement. :raises VerificationError: a statement that does not verify.
+    :raises Unverifiable: ``unverifiable.no-ledger`` without a line.
+    """
+    authority: Authority | None = None
+    before, after = tee(lines)
+    for line in islice(before, 1):
+        authority = open_genesis(line, verifier)[0]
+    if authority is None:
+        raise Unverifiable("unverifiable.no-ledger", "The ledger holds no record.")
+    for seq, previous, statement in root_statements(after):
+        if seq > 0:
+            authority = advance(authority, statement, seq=seq, prev=previous, verifier=verifier)
+    return authority
 
 
 def advance(authority: Authority, statement: RootStatement, *, seq: int, prev: str, verifier: Verifier) -> Authority:

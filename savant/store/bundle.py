@@ -70,7 +70,7 @@ def object_name(object_digest: str) -> str:
     return f"{OBJECTS}/{hex_[:2]}/{hex_[2:]}"
 
 
-def write_bundle(target: Path, files: Iterable[tuple[str, bytes]]) -> None:
+def write_files(target: Path, files: Iterable[tuple[str, bytes]]) -> None:
     """Make a folder, or an archive where the name ends in ``.tar``; whole or not at all. Equal files, equal bytes.
 
     :param files: names and contents, sorted by name.
@@ -120,7 +120,7 @@ def _exists(target: Path) -> Conflict:
         "conflict.bundle-exists",
         f"There is something at {target} already.",
         untouched="It was left as it is.",
-        fix="Remove it, or name another place: --output PATH",
+        fix="Remove it, or name another place.",
     )
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from savant.contracts.document import seal
 from savant.contracts.errors import SavantError
+from savant.contracts.scalars import as_set
 from savant.ledger import Ed25519Signer, MemoryStore, RunOpen
 from savant.ledger.authority import (
     GENESIS_NAMESPACE,
@@ -16,8 +17,10 @@ from savant.ledger.authority import (
     RECOVERY_NAMESPACE,
     Authority,
     advance,
+    authority_of,
     open_genesis,
     open_genesis_statement,
+    root_statements,
 )
 from savant.ledger.checkpoint import origin_of
 from savant.ledger.documents import Genesis, Keyring, Recovery, RootStatement
@@ -164,3 +167,34 @@ def test_a_recovery_counts_in_one_place_only(kit: Any, authority: Authority, cha
 
     assert go(recovery) == authority
     assert code_of(lambda: go(msgspec.structs.replace(recovery, **changes))) == "unverified.foreign-statement"
+
+
+def test_the_authority_over_lines_is_that_of_the_ledger_that_wrote_them(kit: Any) -> None:
+    """Through a rotation, read from lines alone; only what the root signed is looked for."""
+    store, ledger = kit.ledger()
+    kit.fill(ledger, 3)
+    ledger.append(
+        "log", seal(statement(kit, rotation(kit, ledger), KEYRING_NAMESPACE)), run=None, observed=kit.observed
+    )
+    lines = list(store.lines(0, store.tail().size))
+    assert authority_of(lines[:4], kit.verifier).keys.epoch == 0
+    assert authority_of(lines, kit.verifier) == ledger.authority
+    assert authority_of(lines, kit.verifier).keys.epoch == 1
+    assert [seq for seq, _, _ in root_statements(lines)] == [0, 4]
+
+
+def rotation(kit: Any, ledger: Any) -> Keyring:
+    """Every key again and one more, from the record after the next."""
+    new = key_entry(Ed25519Signer(b"\x13" * 32), "driver", nonce=ledger.authority.genesis.nonce, from_seq=5)
+    return keyring(kit, ledger.authority, entries=as_set((*ledger.authority.keys.entries, new)))
+
+
+def test_lines_without_a_beginning_give_no_authority(kit: Any) -> None:
+    """None at all, or another first line."""
+    store, ledger = kit.ledger()
+    kit.fill(ledger, 2)
+    lines = list(store.lines(0, store.tail().size))
+    with pytest.raises(SavantError, match=r"unverifiable\.no-ledger"):
+        authority_of([], kit.verifier)
+    with pytest.raises(SavantError):
+        authority_of(lines[1:], kit.verifier)
