@@ -9,26 +9,11 @@ from collections.abc import Iterable
 from typing import Final, Literal
 
 from admission.documents import CompanionRule, GatePolicy, Limits, PathRule, Policy, Sandboxes
-from evaluator.gatefiles import CONTINUOUS_INTEGRATION
+from evaluator.gatefiles import CONTINUOUS_INTEGRATION, TESTS
 from savant.contracts.scalars import as_set
 from synthesis.documents import OperationKind
 
-TEST_PATTERNS: Final = (
-    "tests/**",
-    "test/**",
-    "**/tests/**",
-    "**/test/**",
-    "**/__tests__/**",
-    "test_*.py",
-    "*_test.py",
-    "*_test.go",
-    "*.test.js",
-    "*.test.ts",
-    "*.test.tsx",
-    "*.spec.js",
-    "*.spec.ts",
-    "*.spec.tsx",
-)
+TEST_PATTERNS: Final = TESTS
 MANIFESTS: Final = (
     "pyproject.toml",
     "setup.py",

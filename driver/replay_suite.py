@@ -9,7 +9,7 @@ from evaluator.documents import Result as EvaluatorResult
 
 
 def suites_follow(evidence: Evidence) -> None:
-    """Return if each recorded suite is one that the policy names, and each that has run was recorded.
+    """Return if each recorded suite is one that the policy names, and each whose command has run was recorded.
 
     :raises VerificationError: ``unverified.replay-evaluation``.
     """
@@ -17,9 +17,9 @@ def suites_follow(evidence: Evidence) -> None:
     committed = {config.id: config.suite_digest for config in policy.evaluators if config.suite_digest is not None}
     revealed = {suite.digest for suite in evidence.history.all(Suite)}
     verify_same("evaluation", "the suites that nobody committed to", set(), revealed - set(committed.values()))
-    for result in evidence.history.all(EvaluatorResult):
-        document = result.document
-        descriptor = evidence.one(Descriptor, document.descriptor_digest).document
-        has_ended = any(check.status in ("passed", "failed") for check in document.checks)
-        if descriptor.evaluator_kind == "held-out" and has_ended:
-            verify_same("evaluation", "the suite that has run", committed.get(document.evaluator) in revealed, True)
+    for entry in evidence.history.entries:
+        document = entry.body.document
+        if isinstance(document, EvaluatorResult) and entry.observed.containment is not None:
+            descriptor = evidence.one(Descriptor, document.descriptor_digest).document
+            if descriptor.evaluator_kind == "held-out":
+                verify_same("evaluation", "the suite that has run", committed.get(document.evaluator) in revealed, True)

@@ -15,6 +15,7 @@ from savant.cli.render import Output
 from savant.cli.run_result import show_result
 
 if TYPE_CHECKING:
+    from driver.documents import Readiness
     from driver.inputs import RunInputs
     from driver.recorder import Recorder
     from driver.run import Apply, RunResult
@@ -123,26 +124,28 @@ def run_here(flags: dict[str, Any], output: Output) -> tuple[RunResult, str] | N
 
     with Workbench(flags["repo"], use_cache=not flags["no_cache"]) as bench, _interruptible(bench):
         ended = _run_task(bench, output, flags)
-    return None if isinstance(ended, int) else ended[:2]
+    return ended[:2] if isinstance(ended, tuple) else None
 
 
 def _run(bench: Workbench, output: Output, flags: dict[str, Any]) -> int:
+    from savant.cli.beginning import show_not_ready
+
     ended = _run_task(bench, output, flags)
-    if isinstance(ended, int):
-        return ended
+    if not isinstance(ended, tuple):
+        return show_not_ready(output, ended)
     result, run_id, tape = ended
     return show_result(output, result, run_id, bench.directory, tape.end())
 
 
-def _run_task(bench: Workbench, output: Output, flags: dict[str, Any]) -> tuple[RunResult, str, Tape] | int:
-    """One run: its result, its id and its tape; or the exit code of a run that could not start."""
+def _run_task(bench: Workbench, output: Output, flags: dict[str, Any]) -> tuple[RunResult, str, Tape] | Readiness:
+    """One run: its result, its id and its tape; or what is missing for it to start."""
     from msgspec.structs import replace
 
     from driver.money import parse_amount
     from driver.prepare import Asked, prepare, read_rules
     from runner.snapshot import BaseSnapshot
     from savant.cli.auditing import audit_by
-    from savant.cli.beginning import announce, readiness_of, show_not_ready
+    from savant.cli.beginning import announce, readiness_of
     from savant.cli.cassettes import tape_of
     from savant.cli.containing import contain
     from savant.cli.holding import hold_out
@@ -198,7 +201,7 @@ def _run_task(bench: Workbench, output: Output, flags: dict[str, Any]) -> tuple[
     missing = {**provision.missing_credentials, **auditing.missing_credentials}
     readiness, normalisers = readiness_of(bench, inputs, rules, missing, spending, containing)
     if not readiness.ready:
-        return show_not_ready(output, readiness)
+        return readiness
     tape.describe(provision, asked.objective)
     beside = (holding, auditing)
     result, run_id = _governed(bench, output, inputs, provision, tape, normalisers, beside, flags)

@@ -63,7 +63,7 @@ def subject_of(repository: Repository, commit: str, base: str | None, event: str
         return _of_event(repository, Path(event))
     if ".." in commit:
         first, _, last = commit.partition("..")
-        if base is not None or first.endswith(".") or last.startswith("."):
+        if base is not None or not (first or last) or first.endswith(".") or last.startswith("."):
             raise UsageError(
                 "usage.gate",
                 "A range is written A..B, without --base.",

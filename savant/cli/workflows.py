@@ -93,10 +93,12 @@ nothing=$(git hash-object --stdin </dev/null | tr '0-9a-f' '0')
 while read -r _ head _ base; do
     test "$head" = "$nothing" && continue
     if test "$base" = "$nothing"; then
-        savant gate "$head" || exit 1
-    else
-        savant gate "$base..$head" || exit 1
+        # A branch that is new there: from where it left what the remote is known to have, else its last commit.
+        first=$(git rev-list --first-parent "$head" --not --remotes="$1" | tail -n 1)
+        base=$(git rev-parse --quiet --verify "$first^")
+        git for-each-ref "refs/remotes/$1/" | grep -q . || base=
     fi
+    savant gate "${{base:+$base..}}$head" || exit 1
 done
 """
 

@@ -173,6 +173,33 @@ def test_the_hook_asks_the_gate_before_a_push(shop: Shop, monkeypatch: pytest.Mo
     assert push("--delete", "other").returncode == 0
 
 
+def test_the_hook_asks_about_every_commit_of_a_branch_that_is_new_there(shop: Shop) -> None:
+    """Not about its tip alone: an ungoverned commit below a governed one is met."""
+    shop.savant("init", "--no-try-checks", "--hook")
+    policy = shop.path / ".savant/policy.toml"
+    policy.write_text(re.sub(r'(?m)^mode = "report"', 'mode = "all"', policy.read_text()))
+    shop.commit("rules")
+    remote = shop.root / "remote.git"
+    git(shop.root, "init", "-q", "--bare", str(remote))
+    git(shop.path, "remote", "add", "origin", str(remote))
+    git(shop.path, "push", "-q", "--no-verify", "origin", "main")
+    git(shop.path, "checkout", "-q", "-b", "work")
+    shop.write("README.txt", "by hand\n")
+    below = shop.commit("by hand")
+    run = shop.admitted()
+    target = shop.root / "target"
+    assert shop.savant("apply", run, "--new", str(target)).code == 0
+    git(target, "commit", "-q", "--all", "--message", "governed")
+    git(shop.path, "merge", "-q", "--ff-only", git(target, "rev-parse", "HEAD"))
+    assert shop.savant("gate", "HEAD", "--mode", "all").code == 0
+    beside = Path(sys.executable).parent
+    environment = {**GIT_ENV, "PATH": f"{beside}:{GIT_ENV['PATH']}", "SAVANT_HOME": os.environ["SAVANT_HOME"]}
+    command = ["git", "push", "-q", "origin", "work"]
+    done = subprocess.run(command, cwd=shop.path, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode != 0
+    assert below[:10] in done.stdout + done.stderr
+
+
 def entries() -> dict[str, str]:
     """The entry of each hook that pre-commit is offered, by its stage."""
     text = (Path(__file__).parents[2] / ".pre-commit-hooks.yaml").read_text()
@@ -210,4 +237,6 @@ def test_the_hooks_of_pre_commit_ask_the_gate(shop: Shop) -> None:
     head = shop.commit("by hand")
     refs = {"PRE_COMMIT_FROM_REF": base, "PRE_COMMIT_TO_REF": head}
     assert hook("pre-push", **refs)[0] == 25
+    assert hook("pre-push")[0] == 25  # a first push, for which pre-commit names nothing
+    assert shop.savant("gate", "..").code == 2
     assert hook("pre-push", PRE_COMMIT_FROM_REF=f"{base}~1", PRE_COMMIT_TO_REF=f"{base}~1")[0] == 0
