@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evaluator.compare import DECLARED
-from evaluator.documents import EvaluatorConfig, Excuse, Policy, PrepareConfig
+from evaluator.documents import AuditConfig, EvaluatorConfig, Excuse, Policy, PrepareConfig
 from evaluator.policy import FLOORS, SEVERITY, UNMAPPED, floor_of, recommendation_of, verify_policy
 from savant.contracts.errors import RefusedInput
 from savant.contracts.scalars import as_set
@@ -17,6 +17,7 @@ from synthesis.documents import Recommendation
 from tests.evaluator.kit import built_in, config_of, policy_of
 
 GOOD = config_of("tests")
+AUDIT = AuditConfig(reviewer_digest="blake3:" + "0" * 64, adversary_digest=None, max_diff_bytes=1)
 
 
 def refusal(policy: Policy) -> str:
@@ -93,6 +94,9 @@ def test_repeats_are_refused() -> None:
         (built_in(rule="no-regression"), "judged alone"),
         (config_of("held-out", evaluator="held-out", rule="all-pass"), "belong together"),
         (config_of(suite_digest="blake3:" + "0" * 64), "belong together"),
+        (built_in("audit", "model-audit", timeout_ms=1), "who makes it"),
+        (config_of(audit=AUDIT), "who makes it"),
+        (built_in("audit", "model-audit", audit=AUDIT), "no time"),
         (built_in(argv=("true",)), "judged alone"),
         (built_in(result_format="junit", report_path="x"), "judged alone"),
     ],
@@ -190,3 +194,8 @@ def test_steps_may_share_an_output() -> None:
     """The positive control: one makes an environment, the next fills it, a third makes another beside it."""
     web = step("web", outputs=("web/node_modules",), directory="web", network="open")
     verify_policy(policy_of(GOOD, prepares=(step(), step("fill"), web, step("like", outputs=("node_modules2",)))))
+
+
+def test_an_audit_that_can_be_made_is_accepted() -> None:
+    """Who makes it and how long it may take."""
+    verify_policy(policy_of(built_in("audit", "model-audit", audit=AUDIT, timeout_ms=1)))
