@@ -18,6 +18,7 @@ from msgspec.structs import replace
 
 from commandprovider.agent import ResolvedAgent, answer_flags, answering_with
 from commandprovider.agentcall import start_agent
+from commandprovider.answers import audit_of, interpretation_of, plan_of, result_of
 from commandprovider.copies import fill_copy, fingerprint, put_back, take_away
 from commandprovider.fixed import fixed_interpretation, fixed_plan
 from commandprovider.material import DisclosedBase, Disclosure, instructions, select
@@ -29,17 +30,7 @@ from commandprovider.recipe import absorb, capabilities_of, require_workspace
 from commandprovider.served import ServedFiles
 from commandprovider.templates import Ask
 from commandprovider.tool import ToolHost
-from commandprovider.wire import (
-    WireAudit,
-    WireGeneration,
-    WireInterpretation,
-    WirePlan,
-    audit_of,
-    interpretation_of,
-    parse_part,
-    plan_of,
-    result_of,
-)
+from commandprovider.wire import WireAudit, WireGeneration, WireInterpretation, WirePlan, parse_part
 from providerport.documents import Capabilities, GenerationClaim, Result
 from providerport.port import NOTHING_USED, BaseReader, Call, ProviderFailure
 from savant.contracts.document import seal

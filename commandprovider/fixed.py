@@ -5,15 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, Literal, get_args
 
-from commandprovider.wire import (
-    WireChange,
-    WireInterpretation,
-    WirePlan,
-    WireStep,
-    interpretation_of,
-    plan_of,
-    result_of,
-)
+from commandprovider.answers import interpretation_of, plan_of, result_of
+from commandprovider.wire import WireChange, WireInterpretation, WirePlan, WireStep
 from providerport.documents import Request, Result
 from savant.contracts.document import Sealed
 from synthesis.documents import Limitation, OperationKind

@@ -10,11 +10,11 @@ from typing import Final, assert_never
 
 import msgspec
 
+from commandprovider.answers import result_of
 from commandprovider.config import ResolvedConfig
 from commandprovider.fixed import fixed_interpretation, fixed_plan
 from commandprovider.recipe import absorb, capabilities_of, require_workspace
 from commandprovider.tool import ToolHost, require_status, run_tool
-from commandprovider.wire import result_of
 from providerport.documents import Capabilities, GenerationClaim, Result
 from providerport.port import Call, FileMode, ProviderFailure, Workspace
 from savant.contracts.errors import RefusedInput

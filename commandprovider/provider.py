@@ -13,22 +13,12 @@ from typing import assert_never
 
 from msgspec.structs import replace
 
+from commandprovider.answers import audit_of, interpretation_of, plan_of, result_of, review_of
 from commandprovider.config import ResolvedConfig
 from commandprovider.fixed import fixed_interpretation, fixed_plan
 from commandprovider.recipe import absorb, capabilities_of, require_workspace
 from commandprovider.tool import ToolHost, require_status, run_tool
-from commandprovider.wire import (
-    WireAnswer,
-    WireEdit,
-    WireUsage,
-    audit_of,
-    encode_request,
-    interpretation_of,
-    parse_answer,
-    plan_of,
-    result_of,
-    review_of,
-)
+from commandprovider.wire import WireAnswer, WireEdit, WireUsage, encode_request, parse_answer
 from providerport.documents import Capabilities, GenerationClaim, Result
 from providerport.port import NOTHING_USED, Call, ProviderFailure, Usage, Workspace
 from savant.contracts.document import seal

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from commandprovider.answers import result_of
 from commandprovider.config import ResolvedConfig
 from commandprovider.documents import FailureStep
 from commandprovider.fixed import fixed_interpretation, fixed_plan
 from commandprovider.tool import ToolHost, require_status, run_tool
-from commandprovider.wire import result_of
 from providerport.documents import Capabilities, GenerationClaim, Prior, Result
 from providerport.port import Call, ProviderFailure, Workspace
 from savant.contracts.errors import RefusedInput

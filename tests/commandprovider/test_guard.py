@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from commandprovider.answers import plan_of, result_of
 from commandprovider.guard import GuardedProvider
 from commandprovider.redaction import MARK, Redactor
-from commandprovider.wire import WirePlan, WireStep, plan_of, result_of
+from commandprovider.wire import WirePlan, WireStep
 from providerport.documents import Capabilities, GenerationClaim, Request, Result
 from providerport.port import Call, Provider, ProviderFailure, Usage, Workspace
 from runner.workspace import CandidateWorkspace
