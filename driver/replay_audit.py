@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from driver.replay_evidence import Evidence, differs, not_shown, verify_same
-from evaluator.audit import audit_checks, audited_changes, judge_audit
+from evaluator.audit import audit_checks, judge_audit, task_of
 from evaluator.documents import Audit, AuditConfig, EvaluatorConfig
 from evaluator.documents import Policy as EvaluatorPolicy
 from evaluator.documents import Result as EvaluatorResult
@@ -39,26 +41,14 @@ def _follows(evidence: Evidence, audit: Sealed[Audit], result: EvaluatorResult) 
     if config is None or config.audit is None:
         raise differs("evaluation", f"no audit is called {result.evaluator}")
     document = audit.document
-    candidate = evidence.one(Candidate, document.candidate_digest).document
-    base, tree = evidence.tree(candidate)
-    changes = audited_changes(
-        candidate.operations,
-        base,
-        tree,
-        object_format=candidate.base_commit.partition(":")[0],
-        max_bytes=config.audit.max_diff_bytes,
-    )
-    plan = evidence.one(Plan, candidate.plan_digest).document
+    candidate = evidence.one(Candidate, document.candidate_digest)
+    base, tree = evidence.tree(candidate.document)
+    plan = evidence.one(Plan, candidate.document.plan_digest).document
+    task = task_of(candidate, plan, session.objective, base, tree, max_bytes=config.audit.max_diff_bytes)
     reports: list[tuple[str, AuditReport]] = []
     for digest, auditor in _asked(document, config.audit):
-        task = AuditTask(
-            candidate_digest=document.candidate_digest,
-            objective=session.objective,
-            plan=plan,
-            changes=changes,
-            audited=reports[0][1] if reports else None,
-        )
-        reports.append((digest, _report(evidence, digest, task, auditor)))
+        asked = replace(task, audited=reports[0][1] if reports else None)
+        reports.append((digest, _report(evidence, digest, asked, auditor)))
     again = judge_audit(document.candidate_digest, reports[0], reports[1] if len(reports) > 1 else None, base, tree)
     verify_same("evaluation", "the audit", digest_of(again), audit.digest)
     _result_follows(config, again, result, [report for _, report in reports])

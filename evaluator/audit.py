@@ -26,13 +26,22 @@ from msgspec.structs import replace
 
 from evaluator.compare import Case, Terms, compare, result_checks
 from evaluator.documents import Audit, EvaluatorConfig, JudgedFinding
-from providerport.documents import AuditedChange, AuditFinding, AuditReport, AuditVerdict, Citation, Side
+from providerport.documents import (
+    AuditedChange,
+    AuditFinding,
+    AuditReport,
+    AuditTask,
+    AuditVerdict,
+    Citation,
+    Side,
+)
 from providerport.port import BaseReader
-from runner.documents import CandidateOperation, FileState
+from runner.documents import Candidate, CandidateOperation, FileState
 from runner.patch import patch_of
+from savant.contracts.document import Sealed
 from savant.contracts.errors import SavantError
 from savant.files.paths import check_path, to_raw
-from synthesis.documents import Check, Finding, Limitation, Severity
+from synthesis.documents import Check, Finding, Limitation, Plan, Severity
 
 Counts: TypeAlias = Literal["no", "needs-review", "failed"]
 
@@ -49,6 +58,25 @@ MAX_CITED_LINES: Final = 400
 MAX_FINDINGS: Final = 100
 MAX_MESSAGE: Final = 2_000
 _BINARY: Final = b"\nGIT binary patch\n"
+
+
+def task_of(
+    candidate: Sealed[Candidate], plan: Plan, objective: str, base: BaseReader, tree: BaseReader, *, max_bytes: int
+) -> AuditTask:
+    """What an auditor of a candidate is given; nobody has audited it yet. Errors as reading a tree."""
+    return AuditTask(
+        candidate_digest=candidate.digest,
+        objective=objective,
+        plan=plan,
+        changes=audited_changes(
+            candidate.document.operations,
+            base,
+            tree,
+            object_format=candidate.document.base_commit.partition(":")[0],
+            max_bytes=max_bytes,
+        ),
+        audited=None,
+    )
 
 
 def audited_changes(

@@ -12,10 +12,10 @@ from typing import Final, Protocol
 import msgspec
 from msgspec.structs import replace
 
-from evaluator.audit import audit_checks, audited_changes, judge_audit
+from evaluator.audit import audit_checks, judge_audit, task_of
 from evaluator.compare import Case, Terms, compare, result_checks
-from evaluator.documents import Audit, Descriptor, EvaluatorConfig, EvaluatorOutcome, Input, Result
-from evaluator.inputs import EvaluationInputs
+from evaluator.documents import Audit, Descriptor, EvaluatorConfig, EvaluatorOutcome, Result
+from evaluator.inputs import EvaluationInputs, input_of
 from evaluator.measuring import Measurement
 from providerport.documents import AuditReport, AuditTask
 from providerport.documents import Result as CallResult
@@ -77,7 +77,6 @@ def measure_audit(
     :param auditor: None where nobody can be asked; the audit is unavailable then.
     :param is_open: whether every other check lets the candidate pass; else nobody is asked.
     """
-    candidate = inputs.candidate.document
     descriptor = seal(
         Descriptor(
             evaluator=config.id,
@@ -89,24 +88,7 @@ def measure_audit(
             limitations=(),
         )
     )
-    given = seal(
-        Input(
-            evaluator=config.id,
-            session_digest=inputs.session_digest,
-            attempt_digest=inputs.attempt.digest,
-            candidate_digest=inputs.candidate.digest,
-            policy_digest=inputs.policy.digest,
-            base_commit=candidate.base_commit,
-            base_manifest_digest=candidate.input_digest,
-            final_digest=candidate.final_digest,
-            judged_digest=candidate.final_digest,
-            restored=(),
-            measures_base=False,
-            toolchain_digest=None,
-            prepared_digest=None,
-            base_prepared_digest=None,
-        )
-    )
+    given = seal(input_of(config, inputs))
     try:
         ended = _audited(config, inputs, auditor) if is_open else _Ended("completed", *_case(config, "skipped"))
     except (RefusedInput, PortError, Unverifiable, VerificationError) as error:
@@ -133,18 +115,13 @@ def _audited(config: EvaluatorConfig, inputs: EvaluationInputs, auditor: Auditor
     if chosen is None or auditor is None:
         return _unavailable(config, "nobody can be asked for an audit here")
     candidate = inputs.candidate
-    task = AuditTask(
-        candidate_digest=candidate.digest,
-        objective=inputs.objective,
-        plan=inputs.plan.document,
-        changes=audited_changes(
-            inputs.operations,
-            inputs.snapshot,
-            inputs.tree,
-            object_format=candidate.document.base_commit.partition(":")[0],
-            max_bytes=chosen.max_diff_bytes,
-        ),
-        audited=None,
+    task = task_of(
+        candidate,
+        inputs.plan.document,
+        inputs.objective,
+        inputs.snapshot,
+        inputs.tree,
+        max_bytes=chosen.max_diff_bytes,
     )
     answers: list[AuditAnswer] = []
     reports: list[tuple[str, AuditReport]] = []

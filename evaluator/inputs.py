@@ -9,7 +9,7 @@ import msgspec
 
 from evaluator.checks.change import ChangedFile, changed_files
 from evaluator.custody import Held, hold, undeclared
-from evaluator.documents import Policy
+from evaluator.documents import EvaluatorConfig, Input, Policy
 from runner.content import CandidateTree
 from runner.documents import Candidate, CandidateOperation
 from runner.documents import Receipt as RunnerReceipt
@@ -62,3 +62,24 @@ class EvaluationInputs(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     def is_declared(self) -> bool:
         """Whether the candidate changes what judges, and the plan declares all of it."""
         return bool(self.held.kept) and not self.undeclared
+
+
+def input_of(config: EvaluatorConfig, inputs: EvaluationInputs) -> Input:
+    """What an evaluator is given that looks at the candidate alone, as it is, and runs nothing."""
+    candidate = inputs.candidate.document
+    return Input(
+        evaluator=config.id,
+        session_digest=inputs.session_digest,
+        attempt_digest=inputs.attempt.digest,
+        candidate_digest=inputs.candidate.digest,
+        policy_digest=inputs.policy.digest,
+        base_commit=candidate.base_commit,
+        base_manifest_digest=candidate.input_digest,
+        final_digest=candidate.final_digest,
+        judged_digest=candidate.final_digest,
+        restored=(),
+        measures_base=False,
+        toolchain_digest=None,
+        prepared_digest=None,
+        base_prepared_digest=None,
+    )

@@ -30,7 +30,7 @@ from evaluator.doubts import doubts, must_fix_names
 from evaluator.excuses import excuse_of
 from evaluator.findings import MAX_MESSAGE_CHARACTERS
 from evaluator.heldout import FOLDER, PLACEHOLDER, SuiteTree, is_taken
-from evaluator.inputs import EvaluationInputs
+from evaluator.inputs import EvaluationInputs, input_of
 from evaluator.prepare import prepared
 from evaluator.running import BaseResults, run_command, run_on_base, run_once, together
 from providerport.port import BaseReader
@@ -119,25 +119,18 @@ def measure(
     place = prepared(inputs.held.tree, host).host if runs else host
     descriptor = seal(_descriptor(config, place))
     compares = is_command and config.rule != "all-pass"
-    candidate = inputs.candidate.document
-    given = seal(
-        Input(
-            evaluator=config.id,
-            session_digest=inputs.session_digest,
-            attempt_digest=inputs.attempt.digest,
-            candidate_digest=inputs.candidate.digest,
-            policy_digest=inputs.policy.digest,
-            base_commit=candidate.base_commit,
-            base_manifest_digest=candidate.input_digest,
-            final_digest=candidate.final_digest,
-            judged_digest=inputs.held.digest if is_command else candidate.final_digest,
-            restored=as_set(inputs.held.kept if is_command else ()),
+    given_of = input_of(config, inputs)
+    if is_command:
+        given_of = replace(
+            given_of,
+            judged_digest=inputs.held.digest,
+            restored=as_set(inputs.held.kept),
             measures_base=compares,
-            toolchain_digest=place.toolchain.digest() if is_command else None,
-            prepared_digest=_prepared_digest(inputs.held.tree, host) if is_command else None,
+            toolchain_digest=place.toolchain.digest(),
+            prepared_digest=_prepared_digest(inputs.held.tree, host),
             base_prepared_digest=_prepared_digest(inputs.snapshot, host) if compares else None,
         )
-    )
+    given = seal(given_of)
     match config.evaluator:
         case "command":
             seen = _command(config, inputs, host, base_results)

@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
-from click.core import ParameterSource
 
-from savant.cli.cmd_ledger import ledger_option
+from savant.cli.cmd_ledger import ledger_option, reading_of
 from savant.cli.options import format_option, repository_option
 from savant.cli.render import Output, table
 
@@ -72,15 +71,11 @@ def export(folder: str, repo: str, directory: str | None, format_: str) -> int:
 
 def _read(repo: str, directory: str | None) -> tuple[Authority, list[tuple[str, bytes]]]:
     """The authority at the end of a ledger, and the root's statements as files."""
-    from savant.cli.places import find_places
-    from savant.cli.reading import choose_ledger
     from savant.ledger.authority import authority_of, root_statements
     from savant.ledger.ed25519 import Ed25519Verifier
 
-    source = click.get_current_context().get_parameter_source("repo")
-    given = source is not None and source is not ParameterSource.DEFAULT
     statements = []
-    with choose_ledger(find_places(), repo, directory, repo_given=given, pin=None) as reading:
+    with reading_of(repo, directory) as reading:
         authority = authority_of(reading.lines(), Ed25519Verifier())
         for seq, _, statement in root_statements(reading.lines()):
             statements += [

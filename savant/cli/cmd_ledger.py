@@ -94,7 +94,7 @@ def log(repo: str, directory: str | None, run: str | None, limit: int | None, fo
     from savant.cli.records import record_rows
 
     output = Output(as_json=format_ == "json")
-    with _reading(repo, directory) as reading:
+    with reading_of(repo, directory) as reading:
         wanted = "" if run is None else run.lower()
         rows = deque((row for row in record_rows(reading) if (row["run"] or "").startswith(wanted)), maxlen=limit)
     output.document("ledger-log", "ok", 0, {"ledger": str(reading.directory), "records": list(rows)})
@@ -128,7 +128,7 @@ def show_record(record: str, repo: str, directory: str | None, format_: str) -> 
     from savant.ledger.record import accept_body, line_digest
 
     output = Output(as_json=format_ == "json")
-    with _reading(repo, directory) as reading:
+    with reading_of(repo, directory) as reading:
         seq, others = find_record(reading, record)
         line, statement = reading.statement(seq)
         body = accept_body(statement, reading.registry, reading.bodies)
@@ -162,7 +162,7 @@ def show_record(record: str, repo: str, directory: str | None, format_: str) -> 
 def verify(repo: str, directory: str | None, pin: str | None, root: str | None, format_: str) -> int:
     """Print the report: exit 0 intact, 23 a check failed, 12 not authenticated or not everything shown."""
     output = Output(as_json=format_ == "json")
-    with _reading(repo, directory, pin=pin, root=root) as reading:
+    with reading_of(repo, directory, pin=pin, root=root) as reading:
         report = reading.verify()
     ending, words = VERIFY_ENDINGS[report.outcome]
     code = EXITS[ending].code
@@ -208,7 +208,7 @@ def _numbers(values: tuple[int, ...]) -> str:
     return ", ".join(str(value) for value in values)
 
 
-def _reading(
+def reading_of(
     repo: str, directory: str | None, *, pin: str | None = None, root: str | None = None
 ) -> AbstractContextManager[Reading]:
     """The ledger of the options; ``--repo`` counts as given only when a person wrote it."""

@@ -124,7 +124,12 @@ def authority_of(lines: Iterable[bytes], verifier: Verifier) -> Authority:
     for line in islice(before, 1):
         authority = open_genesis(line, verifier)[0]
     if authority is None:
-        raise Unverifiable("unverifiable.no-ledger", "The ledger holds no record.")
+        raise Unverifiable(
+            "unverifiable.no-ledger",
+            "The ledger holds no record.",
+            untouched="Nothing was written.",
+            fix="Name a ledger or a bundle that has records: --ledger PATH",
+        )
     for seq, previous, statement in root_statements(after):
         if seq > 0:
             authority = advance(authority, statement, seq=seq, prev=previous, verifier=verifier)

@@ -29,9 +29,9 @@ class LineFile:
         with lines.open("rb") as file:
             while line := file.readline(_CHUNK):
                 if len(line) > MAX_LINE_BYTES + 1:
-                    raise RefusedInput("refused.record-too-large", f"Line {len(self._offsets)} is too long.")
+                    raise _refused("refused.record-too-large", f"Line {len(self._offsets)} is too long.")
                 if line == b"\n" or not line.endswith(b"\n"):
-                    raise RefusedInput("refused.line-file", f"Line {len(self._offsets)} is empty or cut off.")
+                    raise _refused("refused.line-file", f"Line {len(self._offsets)} is empty or cut off.")
                 self._offsets.append(self._offsets[-1] + len(line))
         note = checkpoint.read_bytes().decode("utf-8", "replace")
         self._checkpoints = ((parse_checkpoint(note).size, note),)
@@ -63,3 +63,7 @@ class LineFile:
     def read_head(self) -> bytes | None:
         """The saved head."""
         return self._head
+
+
+def _refused(code: str, why: str) -> RefusedInput:
+    return RefusedInput(code, why, untouched="Nothing of it was used.", fix="Make the bundle anew: savant bundle RUN")

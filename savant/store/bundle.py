@@ -145,7 +145,12 @@ def unpack(source: Path, place: Path) -> None:
     except (tarfile.TarError, EOFError) as error:
         raise refused(source.name, f"is no archive of files: {error}") from error
     except OSError as error:
-        raise PortError("port.bundle", f"The bundle {source} cannot be read: {error.strerror or error}") from error
+        raise PortError(
+            "port.bundle",
+            f"The bundle {source} cannot be read: {error.strerror or error}",
+            untouched="Nothing of it was used.",
+            fix="Name the folder or the archive that savant bundle wrote.",
+        ) from error
     for name in sorted(NAMES - seen):
         raise refused(name, "is missing")
 

@@ -7,13 +7,12 @@ import shlex
 import sys
 import textwrap
 import venv as maker
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.e2e.actingkit import PYTEST, provider
+from tests.e2e.actingkit import PYTEST, checks_in, provider
 from tests.e2e.conftest import BIN, Shop
 
 RED = "from shop.totals import total\n\n\ndef test_red():\n    assert total(2) == 5\n"
@@ -41,18 +40,7 @@ def run(shop: Shop, change: dict[str, str], *more: str, retries: int = 0) -> dic
 def checks(shop: Shop) -> dict[str, dict[str, Any]]:
     """The checks of the latest run by their last word."""
     shown = shop.savant("show", "--format", "json").json
-    return {check["check"].rpartition("::")[2]: check for check in _checks(shown)}
-
-
-def _checks(shown: Any) -> Iterator[dict[str, Any]]:
-    if isinstance(shown, dict):
-        if {"check", "base_status", "comparison"} <= set(shown):
-            yield shown
-        for value in shown.values():
-            yield from _checks(value)
-    elif isinstance(shown, list):
-        for value in shown:
-            yield from _checks(value)
+    return {check["check"].rpartition("::")[2]: check for check in checks_in(shown)}
 
 
 def test_a_red_base_and_a_correct_change(red: Shop) -> None:
